@@ -1,4 +1,4 @@
-# How many messages wait in a cascade, and until when at the longest.
+# How many messages wait in a cascade, and by when they arrive.
 terraform {
   required_providers {
     rabbitmqdelay = {
@@ -21,8 +21,12 @@ output "left" {
   value = {
     messages   = data.rabbitmqdelay_cascade.tasks.messages
     unroutable = data.rabbitmqdelay_cascade.tasks.unroutable_messages
-    until = try(reverse(sort([
-      for queue in data.rabbitmqdelay_cascade.tasks.queues : queue.latest_arrival if queue.latest_arrival != null
-    ]))[0], null)
+    next       = data.rabbitmqdelay_cascade.tasks.next_arrival
+    until      = data.rabbitmqdelay_cascade.tasks.latest_arrival
   }
+}
+
+# The delay queues, the longest delay first, as a path of the management API has their names.
+output "queues" {
+  value = join("\n", reverse([for queue in data.rabbitmqdelay_cascade.tasks.queues : urlencode(queue.name)]))
 }

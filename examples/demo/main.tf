@@ -23,8 +23,8 @@ data "rabbitmqdelay_cascade" "demo" {
   entry_exchange = rabbitmqdelay_cascade.demo.entry_exchange
 }
 
-# What publishers need to compute routing keys. Not of the resource: Terraform would save its
-# planned value even if the apply is refused.
+# What publishers need to compute routing keys, from the data source: if an apply is refused,
+# Terraform still saves what it planned of the resource.
 output "publisher" {
   value = data.rabbitmqdelay_cascade.demo.publisher
 }

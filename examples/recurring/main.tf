@@ -15,7 +15,7 @@ data "rabbitmqdelay_cascade" "recurring" {
   entry_exchange = rabbitmqdelay_cascade.recurring.entry_exchange
 }
 
-# Not of the resource: Terraform would save its planned value even if the apply is refused.
+# From the data source: if an apply is refused, Terraform still saves what it planned of the resource.
 output "publisher" {
   value = jsonencode(data.rabbitmqdelay_cascade.recurring.publisher)
 }

@@ -1,22 +1,24 @@
 // Command retry takes messages from a queue and lets those that fail come back later and later,
 // through a ladder:
 //
-//	go run . <queue> 5s,30s,5m,1h <command>
+//	PUBLISHER='{"entry_exchange": ...}' go run . <queue> <command>
 //
-// The command gets the body on its standard input. If it fails, the worker publishes the message
-// anew with the next of the delays, to the exchange <queue>.retry.entry. It acknowledges the old one
-// when the broker has confirmed the new one: in doubt the message comes twice, and it is never lost.
-// When there is no further delay, the worker rejects the message for good: give the queue a
-// dead-letter exchange to keep it. The queues of the ladder have to be called
-// <queue>.retry.<delay>, by which the worker knows how often a message has come back.
+// PUBLISHER is the attribute publisher of the ladder, as JSON. The command gets the body on its
+// standard input. If it fails, the worker publishes the message anew with the next of the delays. It
+// acknowledges the old one when the broker has confirmed the new one: in doubt the message comes
+// twice, and it is never lost. When there is no further delay, the worker rejects the message for
+// good: give the queue a dead-letter exchange to keep it.
 package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -28,23 +30,41 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 4 {
-		fmt.Fprintln(os.Stderr, "usage: retry <queue> <delays> <command>")
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: retry <queue> <command>")
+		os.Exit(2)
+	}
+	var to ladder
+	if err := json.Unmarshal([]byte(os.Getenv("PUBLISHER")), &to); err != nil {
+		fmt.Fprintln(os.Stderr, "set PUBLISHER to the attribute publisher of the ladder, as JSON:", err)
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	w := worker{queue: os.Args[1], delays: strings.Split(os.Args[2], ","), command: os.Args[3]}
+	w := worker{queue: os.Args[1], command: os.Args[2], entry: to.EntryExchange, delays: to.labels()}
 	if err := w.run(ctx); err != nil && ctx.Err() == nil {
 		log.Fatal(err) //nolint:gocritic // The broker gives unacknowledged messages to another worker.
 	}
 }
 
+// ladder is what a publisher has to know of it.
+type ladder struct {
+	EntryExchange string           `json:"entry_exchange"`
+	DelaysMS      map[string]int64 `json:"delays_ms"`
+}
+
+// labels are the keys of the delays, the shortest first.
+func (l ladder) labels() []string {
+	return slices.SortedFunc(maps.Keys(l.DelaysMS), func(x, y string) int {
+		return cmp.Or(cmp.Compare(l.DelaysMS[x], l.DelaysMS[y]), strings.Compare(x, y))
+	})
+}
+
 type worker struct {
-	queue, command string
-	delays         []string
-	channel        *amqp.Channel
-	returned       chan amqp.Return
+	queue, command, entry string
+	delays                []string // the labels
+	channel               *amqp.Channel
+	returned              chan amqp.Return
 }
 
 func (w *worker) run(ctx context.Context) error {
@@ -98,15 +118,19 @@ func (w *worker) handle(ctx context.Context, d amqp.Delivery) error {
 	return d.Ack(false)
 }
 
-// retries is how many times the message has come back. RabbitMQ says in the first entry of x-death in which queue the
-// message has waited last.
+// retries is how many times the message has come back. RabbitMQ says in the first entry of x-death with which key the
+// message has come to the queue where it has waited last.
 func (w *worker) retries(d amqp.Delivery) int {
 	deaths, _ := d.Headers["x-death"].([]any)
 	if len(deaths) == 0 {
 		return 0
 	}
 	death, _ := deaths[0].(amqp.Table)
-	return slices.IndexFunc(w.delays, func(delay string) bool { return death["queue"] == w.queue+".retry."+delay }) + 1
+	keys, _ := death["routing-keys"].([]any)
+	if death["exchange"] != w.entry || len(keys) == 0 {
+		return 0
+	}
+	return slices.IndexFunc(w.delays, func(label string) bool { return keys[0] == label }) + 1
 }
 
 // again publishes the message for a further attempt, and returns when the broker has taken
@@ -119,8 +143,8 @@ func (w *worker) again(ctx context.Context, d amqp.Delivery, delay string) error
 		}
 	}
 	const mandatory, immediate = true, false
-	confirmation, err := w.channel.PublishWithDeferredConfirmWithContext(ctx, w.queue+".retry.entry", delay, mandatory,
-		immediate, amqp.Publishing{
+	confirmation, err := w.channel.PublishWithDeferredConfirmWithContext(ctx, w.entry, delay, mandatory, immediate,
+		amqp.Publishing{
 			Headers: headers, ContentType: d.ContentType, DeliveryMode: amqp.Persistent, MessageId: d.MessageId,
 			Timestamp: d.Timestamp, Body: d.Body,
 		})

@@ -1,14 +1,14 @@
 """Takes messages from a queue and lets those that fail come back later and later, through a ladder. Needs pika:
 
-python3 retry.py <queue> 1s,5s,15s <command>
+PUBLISHER='{"entry_exchange": ...}' python3 retry.py <queue> <command>
 
-The command gets the body on its standard input. If it fails, the worker publishes the message anew with the next of
-the delays, to the exchange <queue>.retry.entry. It acknowledges the old one when the broker has confirmed the new
-one: in doubt the message comes twice, and it is never lost. When there is no further delay, the worker rejects the
-message for good: give the queue a dead-letter exchange to keep it. The queues of the ladder have to be called
-<queue>.retry.<delay>, by which the worker knows how often a message has come back. A command has to end within
-half of the connection's heartbeat, a minute by default.
+PUBLISHER is the attribute publisher of the ladder, as JSON. The command gets the body on its standard input. If it
+fails, the worker publishes the message anew with the next of the delays. It acknowledges the old one when the broker
+has confirmed the new one: in doubt the message comes twice, and it is never lost. When there is no further delay, the
+worker rejects the message for good: give the queue a dead-letter exchange to keep it. A command has to end within half
+of the connection's heartbeat, a minute by default.
 """
+import json
 import os
 import subprocess
 import sys
@@ -16,10 +16,10 @@ import sys
 import pika
 
 
-def handle(channel, queue, delays, command, delivery, properties, body):
+def handle(channel, entry, delays, command, delivery, properties, body):
     """Runs the command and decides what becomes of the message."""
     status = subprocess.run([command], input=body, check=False).returncode
-    retries = retries_of(properties, queue, delays)
+    retries = retries_of(properties, entry, delays)
     if status == 0:
         channel.basic_ack(delivery.delivery_tag)
     elif retries >= len(delays):
@@ -27,16 +27,18 @@ def handle(channel, queue, delays, command, delivery, properties, body):
         channel.basic_reject(delivery.delivery_tag, requeue=False)
     else:
         print(f"attempt {retries + 1} failed, again in {delays[retries]}: status {status}", file=sys.stderr)
-        again(channel, f"{queue}.retry.entry", delays[retries], properties, body)
+        again(channel, entry, delays[retries], properties, body)
         channel.basic_ack(delivery.delivery_tag)
 
 
-def retries_of(properties, queue, delays):
-    """How many times the message has come back. RabbitMQ says in the first entry of x-death in which queue the message
-    has waited last."""
-    deaths = (properties.headers or {}).get("x-death", [])
-    rungs = [f"{queue}.retry.{delay}" for delay in delays]
-    return rungs.index(deaths[0]["queue"]) + 1 if deaths and deaths[0]["queue"] in rungs else 0
+def retries_of(properties, entry, delays):
+    """How many times the message has come back. RabbitMQ says in the first entry of x-death with which key the message
+    has come to the queue where it has waited last."""
+    for death in (properties.headers or {}).get("x-death", [])[:1]:
+        key = death["routing-keys"][0]
+        if death["exchange"] == entry and key in delays:
+            return delays.index(key) + 1
+    return 0
 
 
 def again(channel, entry, key, properties, body):
@@ -56,13 +58,15 @@ def is_harmful(header):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 4:
-        sys.stderr.write("usage: retry.py <queue> <delays> <command>\n")
+    if len(sys.argv) != 3 or "PUBLISHER" not in os.environ:
+        sys.stderr.write("usage: PUBLISHER='{...}' retry.py <queue> <command>\n")
         sys.exit(2)
-    _, queue, delays, command = sys.argv
+    _, queue, command = sys.argv
+    ladder = json.loads(os.environ["PUBLISHER"])
+    delays = sorted(ladder["delays_ms"], key=ladder["delays_ms"].get)  # the labels, the shortest first
     connection = pika.BlockingConnection(pika.URLParameters(os.environ["RABBITMQ_AMQP_URI"]))
     channel = connection.channel()
     channel.confirm_delivery()  # a refused or unroutable message is an exception
     channel.basic_qos(prefetch_count=1)  # one at a time: how many messages wait for this worker
     for message in channel.consume(queue):
-        handle(channel, queue, delays.split(","), command, *message)
+        handle(channel, ladder["entry_exchange"], delays, command, *message)

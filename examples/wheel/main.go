@@ -1,7 +1,9 @@
 // Command wheel is the controller of a wheel. After every wait of a message it decides, by the
 // clock, whether and where the message waits again. Otherwise it delivers the message.
 //
-//	go run . <delays of the ladder>, such as 1s,2s,4s,8s [<command>]
+//	PUBLISHER='{"entry_exchange": ...}' go run . [<command>]
+//
+// PUBLISHER is the attribute publisher of the ladder, as JSON.
 //
 // A message for the wheel goes to the exchange "wheel.delivery" with the key "new.<address>" and
 // the header "due", the time at which it is to be delivered, in milliseconds since 1970. It is
@@ -21,6 +23,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
@@ -37,7 +40,6 @@ import (
 )
 
 const (
-	entry     = "wheel.entry"      // of the ladder
 	delivery  = "wheel.delivery"   // of the ladder
 	unrouted  = "wheel.unroutable" // of the ladder: what cannot be delivered is kept there
 	queue     = "wheel.control"    // of the controllers
@@ -49,20 +51,20 @@ const (
 )
 
 func main() {
-	if len(os.Args) != 2 && len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: wheel <delays> [<command>]")
+	if len(os.Args) > 2 {
+		fmt.Fprintln(os.Stderr, "usage: wheel [<command>]")
 		os.Exit(2)
 	}
-	delays, err := parseDelays(os.Args[1])
+	to, err := ladderFromEnvironment()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
-	command := strings.Join(os.Args[2:], "")
+	command := strings.Join(os.Args[1:], "")
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	for ctx.Err() == nil {
-		if err := run(ctx, delays, command); err != nil && ctx.Err() == nil {
+		if err := run(ctx, to, command); err != nil && ctx.Err() == nil {
 			log.Printf("begin anew in a second: %v", err)
 			select {
 			case <-time.After(time.Second):
@@ -72,28 +74,36 @@ func main() {
 	}
 }
 
+// ladder is what a publisher has to know of it.
+type ladder struct {
+	EntryExchange string           `json:"entry_exchange"`
+	DelaysMS      map[string]int64 `json:"delays_ms"`
+	delays        []delay          // the longest first
+}
+
 // delay is one that the ladder has, with its label.
 type delay struct {
 	time.Duration
 	label string
 }
 
-// parseDelays returns them the longest first.
-func parseDelays(text string) ([]delay, error) {
-	var delays []delay
-	for label := range strings.SplitSeq(text, ",") {
-		d, err := time.ParseDuration(label)
-		if err != nil || d <= 0 {
-			return nil, fmt.Errorf("%q is no delay", label)
-		}
-		delays = append(delays, delay{d, label})
+func ladderFromEnvironment() (ladder, error) {
+	var l ladder
+	if err := json.Unmarshal([]byte(os.Getenv("PUBLISHER")), &l); err != nil {
+		return l, fmt.Errorf("set PUBLISHER to the attribute publisher of the ladder, as JSON: %w", err)
 	}
-	slices.SortFunc(delays, func(x, y delay) int { return int(y.Duration - x.Duration) })
-	return delays, nil
+	for label, ms := range l.DelaysMS {
+		l.delays = append(l.delays, delay{time.Duration(ms) * time.Millisecond, label})
+	}
+	if len(l.delays) == 0 {
+		return l, errors.New("PUBLISHER has no delays: it is not that of a ladder")
+	}
+	slices.SortFunc(l.delays, func(x, y delay) int { return int(y.Duration - x.Duration) })
+	return l, nil
 }
 
 // run declares what belongs to the controllers and works until the connection or the context ends.
-func run(ctx context.Context, delays []delay, command string) error {
+func run(ctx context.Context, to ladder, command string) error {
 	connection, err := amqp.Dial(os.Getenv("RABBITMQ_AMQP_URI"))
 	if err != nil {
 		return err
@@ -104,7 +114,7 @@ func run(ctx context.Context, delays []delay, command string) error {
 	}
 	ended := make(chan error, atOnce)
 	for range atOnce {
-		w := worker{delays: delays, command: command}
+		w := worker{to: to, command: command}
 		go func() { ended <- w.run(ctx, connection) }()
 	}
 	// One that ends takes the others along: the broker gives their messages to the next
@@ -137,7 +147,7 @@ func declare(connection *amqp.Connection) error {
 
 // worker takes one message after the other.
 type worker struct {
-	delays   []delay
+	to       ladder
 	command  string
 	channel  *amqp.Channel
 	returned chan amqp.Return
@@ -185,7 +195,7 @@ func (w *worker) handle(ctx context.Context, d amqp.Delivery) error {
 	// Anew each time: however long the message has waited for a controller, the clock decides.
 	exchange, key := due, address
 	if left := time.Until(time.UnixMilli(millis)); left > 0 {
-		exchange, key = entry, w.next(left).label+"."+address
+		exchange, key = w.to.EntryExchange, w.next(left).label+"."+address
 	}
 	routed, err := w.publish(ctx, exchange, key, millis, d)
 	switch {
@@ -223,12 +233,12 @@ func (w *worker) ask(ctx context.Context, address string, millis int64, d amqp.D
 // next is the longest delay that is not too long, or else the shortest: a message may be late by
 // that, and is never early.
 func (w *worker) next(left time.Duration) delay {
-	for _, d := range w.delays {
+	for _, d := range w.to.delays {
 		if d.Duration <= left {
 			return d
 		}
 	}
-	return w.delays[len(w.delays)-1]
+	return w.to.delays[len(w.to.delays)-1]
 }
 
 // publish returns when the broker has taken responsibility for the message, or has nothing that

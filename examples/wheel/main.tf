@@ -12,3 +12,12 @@ resource "rabbitmqdelay_ladder" "wheel" {
   name   = "wheel"
   delays = [for n in range(20) : "${pow(2, n)}s"] # 1 s … 6 d 1 h 38 min 8 s
 }
+
+data "rabbitmqdelay_ladder" "wheel" {
+  entry_exchange = rabbitmqdelay_ladder.wheel.entry_exchange
+}
+
+# From the data source: if an apply is refused, Terraform still saves what it planned of the resource.
+output "publisher" {
+  value = jsonencode(data.rabbitmqdelay_ladder.wheel.publisher)
+}

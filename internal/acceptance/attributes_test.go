@@ -43,7 +43,10 @@ var (
 		harness.Arguments(map[string]any{"x-quorum-initial-group-size": 3}),
 		harness.Arguments(map[string]any{"x-queue-mode": "lazy"}),
 		harness.Arguments(map[string]any{"x-expires": "60000"}),
-		harness.Arguments(map[string]any{"x-single-active-consumer": "true"})}
+		harness.Arguments(map[string]any{"x-single-active-consumer": "true"}),
+		harness.Arguments(map[string]any{"x-overflow": "bogus"}), harness.Arguments(map[string]any{"x-expires": 0}),
+		harness.Arguments(map[string]any{"x-expires": 1e20}), harness.Arguments(map[string]any{"x-max-priority": 5}),
+		harness.Arguments(map[string]any{"x-dead-letter-strategy": "bogus"})}
 	noMapOfDelays = []any{stringMap(nil), stringMap(map[string]string{"5s": "a"}),
 		stringMap(map[string]string{"5s": "a", "60s": "b"}),
 		stringMap(map[string]string{"5s": "a", "1m": "b", "1h": "c"}),
@@ -228,7 +231,7 @@ func TestWrongTimeouts(t *testing.T) {
 		t.Fatalf("timeouts are of type %s", p.Resource.AttributeTypes["timeouts"])
 	}
 	for operation := range typ.AttributeTypes {
-		for _, wrong := range []any{"", "x", "1", "1d", "\x00"} {
+		for _, wrong := range []any{"", "x", "1", "1y", "1 d", "0d", "-1d", "\x00"} {
 			diagnostics := p.Plan(t.Context(), harness.Attributes{"name": "t", "levels": 4,
 				"timeouts": harness.NewObject(t, typ, harness.Attributes{operation: wrong})}).Diagnostics
 			if !harness.HasErrors(diagnostics) {

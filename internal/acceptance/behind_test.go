@@ -45,15 +45,18 @@ func findings(p *harness.Protocol, v *harness.Vhost) (lines []string) {
 	return findingsOf(p, v, harness.CascadeType, "t.delay-01")
 }
 
-// findingsOf are those of the data source of the type, for the entry.
+// findingsOf are those of the data source of the type, for the entry, without information.
 func findingsOf(p *harness.Protocol, v *harness.Vhost, typeName, entry string) (lines []string) {
 	p.T.Helper()
 	for _, f := range observedListOf(p, v, typeName, entry, "findings") {
-		var object, cause, effect string
-		if err := errors.Join(f["object"].As(&object), f["cause"].As(&cause), f["effect"].As(&effect)); err != nil {
+		var severity, object, cause, effect string
+		if err := errors.Join(f["severity"].As(&severity), f["object"].As(&object), f["cause"].As(&cause),
+			f["effect"].As(&effect)); err != nil {
 			p.T.Fatal(err)
 		}
-		lines = append(lines, fmt.Sprintf("%s on %s: %s", cause, object, effect))
+		if severity != "info" {
+			lines = append(lines, fmt.Sprintf("%s on %s: %s", cause, object, effect))
+		}
 	}
 	return lines
 }
@@ -165,16 +168,16 @@ func TestReceiverThatTakesNothing(t *testing.T) {
 			}
 			rabbitmqctl(v.T, v.Broker, "eval",
 				fmt.Sprintf("ra:stop_server(quorum_queues, {'%s_orders', node()}).", v.Name))
-		}, "0 of 1 members online on queue \"orders\": it takes no messages"},
+		}, "0 of 1 members online on queue \"orders\": the queue takes no messages"},
 		"stopped": {nil, func(v *harness.Vhost) {
 			rabbitmqctl(v.T, v.Broker, "eval",
 				fmt.Sprintf("rabbit_amqqueue_sup_sup:stop_for_vhost(<<\"%s\">>).", v.Name))
-		}, "its state is \"stopped\" on queue \"orders\": it takes no messages"},
+		}, "its state is \"stopped\" on queue \"orders\": the queue takes no messages"},
 		"full": {map[string]any{"x-max-length": 2, "x-overflow": "reject-publish"}, func(v *harness.Vhost) {
 			v.Publish("", "orders", "first")
 			v.Publish("", "orders", "second")
 			v.Eventually("the messages are counted", func() bool { return v.Counted("orders") == 2 })
-		}, "full: x-max-length = 2, messages: 2 on queue \"orders\": it refuses further messages"},
+		}, "full: x-max-length = 2, messages: 2 on queue \"orders\": the queue refuses further messages"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -184,6 +187,7 @@ func TestReceiverThatTakesNothing(t *testing.T) {
 			v.DeclareQueue("orders", test.arguments)
 			v.DeclareQueue("well", map[string]any{"x-queue-type": "quorum"})
 			v.Bind("t.delivery", "#.well", "queue", "well")
+			isServed(v, "orders")
 			p := v.Destination()
 			given := harness.Attributes{"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": 2,
 				"address": "orders", "queue": "orders"}
@@ -212,6 +216,18 @@ func TestReceiverThatTakesNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// isServed waits until all members of a queue are online. RabbitMQ 4.0.5 says of a new one that none is, for moments.
+func isServed(v *harness.Vhost, queue string) {
+	v.T.Helper()
+	v.Eventually("the members of the queue are online", func() bool {
+		var is struct{ Members, Online any }
+		v.Get(&is, "queues", v.Name, queue)
+		members, _ := is.Members.([]any) // a classic queue has none
+		online, _ := is.Online.([]any)
+		return len(online) == len(members)
+	})
 }
 
 // TestOverdue has messages whose time is over, and that no queue takes. Refresh and data source say how many wait in
@@ -249,10 +265,19 @@ func TestOverdue(t *testing.T) {
 			p.MustApply(harness.Attributes{"vhost": v.Name, "name": "t", "levels": 2}.With(test.given))
 			v.DeclareQueue("orders", nil)
 			test.build(v)
+			published := time.Now()
 			for range 3 {
 				v.Publish("t.delay-01", "1.0.order.created", "")
 			}
-			published := time.Now()
+			v.Eventually("RabbitMQ counts messages that are neither ready nor gone", func() bool {
+				var counts struct {
+					Messages int
+					Ready    int `json:"messages_ready"`
+				}
+				v.Get(&counts, "queues", v.Name, "t.delay-01")
+				return counts.Messages > counts.Ready
+			})
+			counted := time.Now()
 			v.Eventually("the messages are overdue", func() bool {
 				return strings.Contains(strings.Join(findings(p, v), "\n"), "overdue")
 			})
@@ -265,9 +290,11 @@ func TestOverdue(t *testing.T) {
 			if since == nil {
 				t.Fatalf("it does not say since when: %s", text)
 			}
+			const between = 10 * time.Second // two counts
 			at, err := time.Parse(time.RFC3339, since[1])
-			if left := at.Sub(published); err != nil || left < 0 || left > 20*time.Second {
-				t.Errorf("they are overdue %s after they were published (%v)", left, err)
+			if err != nil || at.Before(published) || at.After(counted.Add(between)) {
+				t.Errorf("they were published at %s, and counted at %s as overdue since %s (%v)", published, counted,
+					at, err)
 			}
 			for _, q := range observedList(p, v, "queues") {
 				if !q["latest_arrival"].IsNull() {

@@ -25,6 +25,7 @@ const mostLateness = 5 * time.Second
 // Messages with different delays arrive when they are due, whatever the order in which they are sent,
 // and what cannot be delivered is kept.
 func TestAccMessages(t *testing.T) {
+	t.Parallel()
 	const unit = 100 * time.Millisecond
 	for name, is := range map[string]struct {
 		base, levels int
@@ -109,12 +110,14 @@ func (c cascadeUnderTest) deliversOnTime() {
 	c.T.Helper()
 	delays := []int{0, 1, 5, 10, 13}
 	addresses := []string{"orders", "orders.eu.created"}
-	sent := map[string]time.Time{}
+	sent, confirmed := map[string]time.Time{}, map[string]time.Time{}
 	collectors := map[string]*brokertest.Collector{}
 	for _, address := range addresses {
 		collectors[address] = c.Collect(c.delivery, harness.DestinationKey(c.Levels, address))
 		for _, delay := range slices.Backward(delays) {
-			sent[fmt.Sprint(address, delay)] = c.send(delay, address)
+			id := fmt.Sprint(address, delay)
+			sent[id] = c.send(delay, address)
+			confirmed[id] = time.Now()
 		}
 	}
 	for _, address := range addresses {
@@ -125,8 +128,10 @@ func (c cascadeUnderTest) deliversOnTime() {
 			if err != nil {
 				c.T.Fatal(err)
 			}
-			asked, took := time.Duration(i)*c.Resolution, a.At.Sub(sent[address+string(a.Body)])
-			if took < asked || took > asked+mostLateness {
+			asked, id := time.Duration(i)*c.Resolution, address+string(a.Body)
+			took := a.At.Sub(sent[id])
+			// A slow publisher is no lateness: the message is in its queue when it is confirmed.
+			if took < asked || a.At.Sub(confirmed[id]) > asked+mostLateness {
 				c.T.Errorf("%s: a message with a delay of %s took %s", address, asked, took)
 			}
 			c.T.Logf("%s: asked %s, took %s", address, asked, took.Round(time.Millisecond))
@@ -139,20 +144,27 @@ func (c cascadeUnderTest) deliversOnTime() {
 	}
 }
 
-// keepsTheOrderOfDueTimes is what per-message expiration in one queue gets wrong.
+// keepsTheOrderOfDueTimes is what per-message expiration in one queue gets wrong every time. A busy machine does so at
+// times: it holds up a publisher or a message for longer than the second between two due times. So there are tries.
 func (c cascadeUnderTest) keepsTheOrderOfDueTimes() {
 	c.T.Helper()
 	collector := c.Collect(c.delivery, harness.DestinationKey(c.Levels, "order"))
-	for _, delay := range []int{30, 20, 10} {
-		c.send(delay, "order")
-	}
+	sent, want := []int{30, 20, 10}, []string{"10", "20", "30"}
 	var order []string
-	for _, a := range c.Arrived(collector, 3) {
-		order = append(order, string(a.Body))
+	for try := range 5 {
+		for _, delay := range sent {
+			c.send(delay, "order")
+		}
+		order = nil
+		for _, a := range c.Arrived(collector, (try+1)*len(sent))[try*len(sent):] {
+			order = append(order, string(a.Body))
+		}
+		if slices.Equal(order, want) {
+			return
+		}
+		c.T.Logf("try %d: 30, 20 and 10 arrive in the order %v", try+1, order)
 	}
-	if want := []string{"10", "20", "30"}; !slices.Equal(order, want) {
-		c.T.Errorf("30, 20 and 10 arrive in the order %v", order)
-	}
+	c.T.Errorf("30, 20 and 10 never arrive in the order of their due times, at last in the order %v", order)
 }
 
 // parksTheUnroutable sends messages that no binding takes. They are without a digit, with another digit, with too few
@@ -222,7 +234,7 @@ resource "rabbitmqdelay_cascade" "t" {
 				Config:    configuration,
 				ExpectError: harness.Saying(`The delivery exchange "events" in vhost "` + v.Name +
 					`" is of type "direct". ` +
-					`It has to be a topic exchange`),
+					`The delivery exchange has to be a topic exchange`),
 			},
 			{
 				PreConfig: func() {

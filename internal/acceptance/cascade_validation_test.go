@@ -60,7 +60,7 @@ var invalid = map[string]struct {
 		"resolution is given without levels or base; give one of them, or units, the last of which is the resolution"},
 	"more queues than there can be": {harness.Attributes{"name": "t", "units": harness.TextList("1h", "1s")}, "units",
 		"units take 4319 delay queues up to a max_delay of 30d, 3599 of them for multiples of 1s; there can be 1024. " +
-			"Add a unit above 1s, or give a shorter max_delay"},
+			"The units 1h, 1m, 1s take 838. Or give a shorter max_delay"},
 	"a level in the names of units": {harness.Attributes{"name": "t", "exchange_name": "x%d",
 		"max_delay": "1h", "units": harness.TextList("1m", "1s")}, "exchange_name", "exactly one %s"},
 	"a digit in the names of units": {harness.Attributes{"name": "t", "queue_name": "q%d-%x"}, "queue_name",

@@ -140,6 +140,42 @@ func TestCeleryBelowASecond(t *testing.T) {
 	}
 }
 
+// TestCeleryRouteWithoutAQueue has a route with an exchange and no queue. Each delayed retry puts 28 more digits before
+// the key, and the fourth one does not fit. The task is lost then. With a queue in the route, it is not.
+func TestCeleryRouteWithoutAQueue(t *testing.T) {
+	needsCelery(t)
+	t.Parallel()
+	for name, test := range map[string]struct{ route, ends string }{
+		"exchange": {`{"exchange": "tasks", "exchange_type": "topic", "routing_key": "tasks"}`, "reject requeue=False"},
+		"queue":    {`{"queue": "tasks"}`, "succeeded after 4 retries"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := harness.NewVhost(t)
+			harness.NewProtocol(t, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name, "preset": "celery",
+				"force_destroy": true})
+			const after = `task_default_routing_key="tasks",`
+			directory := changedTasks(t, after, after+` task_routes={"tasks.succeed_after": `+test.route+`},`)
+			tasks, err := os.ReadFile(filepath.Join(directory, "tasks.py"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			docstest.WriteExample(t, directory, "tasks.py", strings.NewReplacer("bind=True", "bind=True, max_retries=4",
+				"countdown=3", "countdown=1").Replace(string(tasks)))
+			w := startCeleryIn(v, directory, "quorum")
+			w.send("retry", "4")
+			for range 3 {
+				w.waitFor("Retry in 1s")
+			}
+			w.waitForOne("reject requeue=False", "succeeded after 4 retries")
+			if last := w.said[len(w.said)-1]; !strings.Contains(last, test.ends) {
+				t.Errorf("the task ends with %q, want %q", last, test.ends)
+			}
+			v.Settled("tasks", "celery_delayed_0")
+		})
+	}
+}
+
 // changedTasks is a folder with tasks.py of examples/celery, in which one text stands for another.
 func changedTasks(t *testing.T, old, changed string) (directory string) {
 	t.Helper()

@@ -3,6 +3,7 @@ package acceptance
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -170,20 +171,38 @@ provider "rabbitmqdelay" {
 	judge(own, nil, failed, "error: the plan is not complete")
 }
 
+// probes is how often a plan with a probe is made, until it says what it has to. A busy machine may hold up the message
+// of the probe, of which the plan then has something else to say.
+const probes = 4
+
 // verdict plans as the guide does, and checks what the program says: the exit code, and as many lines as there are
 // texts or more.
 func verdict(tf *harness.CommandLine, code int, says ...string) {
 	tf.T.Helper()
-	todo := tf.Command("plan", "-json", "-input=false")
-	out, err := todo.Output()
-	var ended *exec.ExitError
-	if err != nil && !errors.As(err, &ended) {
-		tf.T.Fatal(err)
+	var wrong []string
+	for try := 1; try == 1 || len(wrong) > 0 && try <= probes; try++ {
+		out, err := tf.Command("plan", "-json", "-input=false").Output()
+		var ended *exec.ExitError
+		if err != nil && !errors.As(err, &ended) {
+			tf.T.Fatal(err)
+		}
+		wrong = judged(tf, out, code, says...)
 	}
-	judge(tf, out, code, says...)
+	for _, text := range wrong {
+		tf.T.Error(text)
+	}
 }
 
+// judge checks what the program says of a plan.
 func judge(tf *harness.CommandLine, todo []byte, code int, says ...string) {
+	tf.T.Helper()
+	for _, text := range judged(tf, todo, code, says...) {
+		tf.T.Error(text)
+	}
+}
+
+// judged says how the program fails to say it.
+func judged(tf *harness.CommandLine, todo []byte, code int, says ...string) (wrong []string) {
 	tf.T.Helper()
 	program, err := filepath.Abs(filepath.Join(docstest.Examples, checksExample, "verdict.py"))
 	if err != nil {
@@ -196,13 +215,14 @@ func judge(tf *harness.CommandLine, todo []byte, code int, says ...string) {
 		tf.T.Fatal(err)
 	}
 	if got := command.ProcessState.ExitCode(); got != code {
-		tf.T.Errorf("the exit code is %d, not %d:\n%s\nof\n%s", got, code, out, todo)
+		wrong = append(wrong, fmt.Sprintf("the exit code is %d, not %d:\n%s\nof\n%s", got, code, out, todo))
 	}
 	for _, text := range says {
 		if !strings.Contains(string(out), text) {
-			tf.T.Errorf("nothing says %q:\n%s\nof\n%s", text, out, todo)
+			wrong = append(wrong, fmt.Sprintf("nothing says %q:\n%s\nof\n%s", text, out, todo))
 		}
 	}
+	return wrong
 }
 
 // The program knows findings and an absent broker by the provider's summaries.
@@ -238,16 +258,26 @@ func TestVerdictKnowsTheSummaries(t *testing.T) {
 // planSays has a plan print a text, and compares all that it prints with a file beside the example.
 func planSays(v *harness.Vhost, tf *harness.CommandLine, text, file string) {
 	v.T.Helper()
-	out, err := tf.Run("plan")
-	if err != nil || !strings.Contains(out, text) {
-		v.T.Fatalf("the plan does not say %q: %v\n%s", text, err, out)
+	planned := func() string {
+		v.T.Helper()
+		out, err := tf.Run("plan")
+		if err != nil || !strings.Contains(out, text) {
+			v.T.Fatalf("the plan does not say %q: %v\n%s", text, err, out)
+		}
+		return repeatable(out, v.Name)
 	}
-	said := repeatable(out, v.Name)
+	said := planned()
 	if os.Getenv("UPDATE_OUTPUT") != "" {
 		if err := os.WriteFile(filepath.Join(docstest.Examples, checksExample, file), []byte(said), 0o600); err != nil {
 			v.T.Fatal(err)
 		}
-	} else if want := docstest.ReadExample(v.T, checksExample, file); said != want {
+		return
+	}
+	want := docstest.ReadExample(v.T, checksExample, file)
+	for try := 1; said != want && try < probes; try++ {
+		said = planned()
+	}
+	if said != want {
 		v.T.Errorf("the plan says\n%s\nand %s has\n%s", said, file, want)
 	}
 }

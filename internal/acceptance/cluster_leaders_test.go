@@ -17,32 +17,41 @@ import (
 // Without a locator, the node that answers the provider leads a whole cascade; a plan says so, with a command that
 // helps. With the locator "balanced" the leaders are spread from the beginning. Nodes that are down are told, too.
 func TestClusterLeaders(t *testing.T) {
-	c := &leadersTest{TB: t, cluster: startCluster(t, brokertest.ClusterImages(t)[0])}
-	for _, m := range c.cluster.Members {
-		c.views = append(c.views, m.Broker)
+	images := brokertest.ClusterImages(t)
+	for name, form := range leadersForms {
+		t.Run(name, func(t *testing.T) {
+			c := &leadersTest{TB: t, leadersForm: form, cluster: startCluster(t, images[0])}
+			for _, m := range c.cluster.Members {
+				c.views = append(c.views, m.Broker)
+			}
+			c.run()
+		})
 	}
+}
 
-	even := harness.Attributes{"name": "even", "levels": leadersLevels, "queue_leader_locator": "balanced",
-		"quorum_initial_group_size": 3}
+func (c *leadersTest) run() {
+	t := c.TB
+	even := c.given.With(harness.Attributes{"name": "even", "queue_leader_locator": "balanced",
+		"quorum_initial_group_size": 3})
 	balanced := harness.NewProtocol(t, c.views[0], nil)
 	if said := c.apply(balanced, even); said != "" {
 		t.Errorf("an apply with balanced leaders says: %s", said)
 	}
 	c.isSpread("even")
 	imported := harness.NewProtocol(t, c.views[1], nil)
-	harness.NoErrors(t, imported.ImportIdentity(t.Context(), "/", c.entry("even")))
+	harness.NoErrors(t, imported.ImportIdentity(t.Context(), "/", c.entryOf("even")))
 	imported.MustBeSettled(even)
 
-	// One cascade through each node: the leaders of all of them together are spread.
+	// One cascade through each of several nodes: the leaders of all of them together are spread.
 	var cascades []*harness.Protocol
-	for i, view := range c.views {
+	for i, view := range c.views[:c.hands] {
 		name, node := fmt.Sprintf("by%d", i), c.cluster.Members[i].Name
 		p := harness.NewProtocol(t, view, nil)
-		said := c.apply(p, harness.Attributes{"name": name, "levels": leadersLevels})
-		if led := c.observe(p, name).leaders[node]; led != leadersLevels {
-			t.Errorf("%s leads %d of %d queues of %s", node, led, leadersLevels, name)
+		said := c.apply(p, c.given.With(harness.Attributes{"name": name}))
+		if led := c.observe(p, name).leaders[node]; led != c.queues {
+			t.Errorf("%s leads %d of %d queues of %s", node, led, c.queues, name)
 		}
-		if !strings.Contains(said, fmt.Sprintf("29 of 29 leaders on node %q", node)) {
+		if !strings.Contains(said, fmt.Sprintf("%s on node %q", c.allLeaders(), node)) {
 			t.Errorf("the apply of %s says: %s", name, said)
 		}
 		cascades = append(cascades, p)
@@ -55,24 +64,39 @@ func TestClusterLeaders(t *testing.T) {
 	}
 	c.eventually(cascades[0], "the leaders are spread", func(said string) bool { return said == "" })
 	c.isSpread("by0")
-	if said := harness.WarningText(cascades[1].Refresh(t.Context())); !strings.Contains(said, "29 of 29 leaders") {
+	if said := harness.WarningText(cascades[1].Refresh(t.Context())); !strings.Contains(said, c.allLeaders()) {
 		t.Errorf("the command for another cascade has spread this one, too: %s", said)
 	}
 
 	c.nodesFail(balanced)
 }
 
-// leadersLevels are as many delay queues; there is one more for unroutable messages.
-const leadersLevels = 28
+// leadersForm is a form of cascade, with its number of delay queues and the format of its entry.
+type leadersForm struct {
+	given  harness.Attributes
+	queues int
+	entry  string
+	hands  int // the nodes through which somebody creates a cascade
+}
+
+// The default cascade has so many queues that three of them are too much for a small machine.
+var leadersForms = map[string]leadersForm{
+	"units":  {harness.Attributes{}, 171, "%s.d.h.m.s", 2},
+	"base 2": {harness.Attributes{"levels": 28}, 28, "%s.delay-27", 3},
+}
 
 type leadersTest struct {
 	testing.TB
+	leadersForm
 	cluster *brokertest.Cluster
 	views   []*brokertest.Broker // of the members, running or not
 }
 
-func (c *leadersTest) entry(name string) string {
-	return fmt.Sprintf("%s.delay-%d", name, leadersLevels-1)
+func (c *leadersTest) entryOf(name string) string { return fmt.Sprintf(c.entry, name) }
+
+// allLeaders are those of the delay queues and of the queue of unroutable messages.
+func (c *leadersTest) allLeaders() string {
+	return fmt.Sprintf("%d of %[1]d leaders", c.queues+1)
 }
 
 // apply says what the apply warns of.
@@ -139,17 +163,20 @@ func (c *leadersTest) eventually(p *harness.Protocol, what string, is func(said 
 // showsOnline tells whether the data source shows so many members online of each queue.
 func (c *leadersTest) showsOnline(p *harness.Protocol, members int64) bool {
 	c.Helper()
-	return c.observe(p, "even").online[members] == leadersLevels
+	return c.observe(p, "even").online[members] == c.queues
 }
 
-// isSpread checks that no node leads many more of the queues than another.
+// isSpread checks that no node leads more of the queues than RabbitMQ lets one do that spreads them. The queue of
+// unroutable messages is one of them.
 func (c *leadersTest) isSpread(name string) {
 	c.Helper()
 	leaders := c.observe(harness.NewProtocol(c, c.views[0], nil), name).leaders
 	c.Logf("leaders of %s: %v", name, leaders)
+	members := len(c.cluster.Members)
+	most := (c.queues+1)/members + 1
 	for _, m := range c.cluster.Members {
-		if n := leaders[m.Name]; n < leadersLevels/3-1 || n > leadersLevels/3+1 {
-			c.Errorf("%s leads %d of %d queues of %s", m.Name, n, leadersLevels, name)
+		if n := leaders[m.Name]; n < c.queues-(members-1)*most || n > most {
+			c.Errorf("%s leads %d of %d queues of %s", m.Name, n, c.queues, name)
 		}
 	}
 }
@@ -164,7 +191,7 @@ func (c *leadersTest) observe(p *harness.Protocol, name string) observedLeaders 
 	c.Helper()
 	o := observedLeaders{map[string]int{}, map[int64]int{}}
 	found, diagnostics := p.Observe(c.Context(), harness.CascadeType,
-		harness.Attributes{"entry_exchange": c.entry(name)})
+		harness.Attributes{"entry_exchange": c.entryOf(name)})
 	harness.NoErrors(c, diagnostics)
 	var queues []tftypes.Value
 	c.must(harness.Fields(c, found)["queues"].As(&queues))

@@ -2,6 +2,7 @@ package acceptance
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -15,23 +16,32 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// A stream runs through a cascade of 17 levels on a cluster of three nodes. Meanwhile a node is killed and comes back,
-// the leaders move, a node is cut off, and two of three are killed. Then the nodes are restarted one after the other,
-// and upgraded. Whatever the broker has confirmed arrives, once, and not too early. As long as two nodes are there, the
-// provider plans, changes and repairs through one of them.
+// A stream runs through a cascade on a cluster of three nodes: the default one, and one of 17 levels in base 2.
+// Meanwhile a node is killed and comes back, the leaders move, a node is cut off, and two of three are killed. Then the
+// nodes are restarted one after the other, and upgraded. Whatever the broker has confirmed arrives, once, and not too
+// early. As long as two nodes are there, the provider plans, changes and repairs through one of them.
 func TestCluster(t *testing.T) {
 	images := brokertest.ClusterImages(t)
 	names := newNames(t)
 	before := net.DefaultResolver
 	net.DefaultResolver = names.resolver // before anything runs that looks up a name
 	t.Cleanup(func() { net.DefaultResolver = before })
-	c := newClusterTest(t, images[0])
-	c.names = names
+	for name, form := range clusterForms {
+		t.Run(name, func(t *testing.T) {
+			c := newClusterTest(t, images[0], form)
+			c.names = names
+			c.run(images)
+		})
+	}
+}
 
+func (c *clusterTest) run(images []string) {
+	t := c.T
 	c.Enter("nothing else happens")
 	c.wait(20 * time.Second)
 
@@ -104,13 +114,17 @@ func TestCluster(t *testing.T) {
 		c.stage("the nodes are upgraded to "+image, func() { c.upgrade(image) })
 	}
 
-	c.Finish(clusterUnit<<clusterLevels + 4*time.Minute)
+	const longestDelay = clusterUnit << clusterLevels
+	c.Finish(longestDelay + 4*time.Minute)
 	t.Logf("RabbitMQ %s\n%s", strings.Join(images, ", "), table(c.Traffic))
 
 	// The application goes first: its binding would leave the delivery exchange standing.
 	down := c.leading()
-	c.at(down).Do(plan.Unbind{Binding: topology.Binding{Source: c.Name + ".delivery", DestinationType: topology.ToQueue,
-		RoutingKey: harness.DestinationKey(c.Levels, harness.TrafficAddress), Destination: c.Arrivals()}})
+	c.at(down).Do(plan.Unbind{Binding: topology.Binding{
+		Source: c.Through.DeliveryExchange, DestinationType: topology.ToQueue,
+		RoutingKey:  harness.DestinationKey(c.Through.Levels, harness.TrafficAddress),
+		Destination: c.Arrivals(),
+	}})
 	// A node less is no reason to refuse: nothing waits any more.
 	c.must(down.Kill())
 	began := time.Now()
@@ -132,6 +146,20 @@ const (
 	clusterUnit = time.Millisecond
 )
 
+// clusterForm is a cascade, as attributes and as what they stand for, and the delays of its messages.
+type clusterForm struct {
+	given  harness.Attributes
+	config delay.Config
+	delay  func() time.Duration
+}
+
+var clusterForms = map[string]clusterForm{
+	// Messages wait for up to two minutes, so that they pass queues of minutes and of seconds.
+	"units": {harness.Attributes{}, delay.Config{}, harness.AnyDelay(7, time.Second)},
+	"base 2": {harness.Attributes{"levels": clusterLevels, "resolution": clusterUnit.String()},
+		delay.Config{Levels: clusterLevels, Resolution: clusterUnit}, harness.AnyDelay(clusterLevels, clusterUnit)},
+}
+
 type clusterTest struct {
 	*harness.Traffic
 	cluster *brokertest.Cluster
@@ -142,7 +170,7 @@ type clusterTest struct {
 	changes int
 }
 
-func newClusterTest(t *testing.T, image string) *clusterTest {
+func newClusterTest(t *testing.T, image string, form clusterForm) *clusterTest {
 	t.Helper()
 	cluster := startCluster(t, image)
 	c := &clusterTest{cluster: cluster, views: map[*brokertest.Member]*brokertest.Broker{}}
@@ -151,12 +179,13 @@ func newClusterTest(t *testing.T, image string) *clusterTest {
 		c.views[m] = m.Broker
 		uris = append(uris, m.AMQPURI)
 	}
-	c.given = harness.Attributes{"name": "t", "levels": clusterLevels, "resolution": clusterUnit.String()}
+	c.given = form.given.With(harness.Attributes{"name": "t"})
+	form.config.Vhost, form.config.Name, form.config.CreateDeliveryExchange = "/", "t", true
 	c.hand = harness.NewProtocol(t, c.views[cluster.Members[0]], nil)
 	c.hand.MustApply(c.given)
 	c.Traffic = harness.NewTraffic(t, harness.TrafficConfig{
-		URIs: uris, Vhost: "/", Name: "t", Levels: clusterLevels, Unit: clusterUnit,
-		Publishers: 6, Pause: 10 * time.Millisecond, Delay: harness.AnyDelay(clusterLevels, clusterUnit),
+		URIs: uris, Through: harness.Resolve(t, form.config), Publishers: 6, Pause: 10 * time.Millisecond,
+		Delay: form.delay,
 	})
 	c.whole()
 	return c
@@ -239,6 +268,12 @@ func (c *clusterTest) through(m *brokertest.Member) *harness.Protocol {
 	return c.hand
 }
 
+// anotherLookahead is another one than last time.
+func (c *clusterTest) anotherLookahead() int {
+	c.changes++
+	return 1 + c.changes*5%c.Through.Levels
+}
+
 // work plans, changes the lookahead, and repairs a damage, all through one member.
 func (c *clusterTest) work(m *brokertest.Member) {
 	c.T.Helper()
@@ -247,8 +282,7 @@ func (c *clusterTest) work(m *brokertest.Member) {
 	p.MustBeSettled(c.given)
 	planned := time.Since(began)
 
-	c.changes++
-	c.given["lookahead"] = 1 + c.changes*5%clusterLevels
+	c.given["lookahead"] = c.anotherLookahead()
 	began = time.Now()
 	p.MustApply(c.given)
 	changed := time.Since(began)
@@ -256,7 +290,7 @@ func (c *clusterTest) work(m *brokertest.Member) {
 	v := c.at(m)
 	desired := v.Objects()
 	victim := slices.IndexFunc(desired.Bindings.Sorted(),
-		func(b topology.Binding) bool { return strings.HasPrefix(b.Source, "t.delay-") })
+		func(b topology.Binding) bool { return b.Source == c.Through.Exchange(0) })
 	v.Do(plan.Unbind{Binding: desired.Bindings.Sorted()[victim]})
 	harness.NoErrors(c.T, p.Refresh(c.T.Context()))
 	if p.Plan(c.T.Context(), c.given).IsEmpty(p.State) {
@@ -287,8 +321,7 @@ func (c *clusterTest) outlives(dying *brokertest.Member) {
 	named.AMQPURI = strings.Replace(named.AMQPURI, addresses[0], clusterHost, 1)
 	p := c.hand.With(&named, nil)
 	for range 3 {
-		c.changes++
-		c.given["lookahead"] = 1 + c.changes*5%clusterLevels
+		c.given["lookahead"] = c.anotherLookahead()
 		began := time.Now()
 		p.MustApply(c.given)
 		p.MustBeSettled(c.given)
@@ -307,7 +340,9 @@ func (c *clusterTest) refusesToDestroy(m *brokertest.Member) {
 	began := time.Now()
 	text := harness.ErrorText(p.Apply(c.T.Context(), p.Plan(c.T.Context(), nil)))
 	c.T.Logf("destroying through %s was refused in %s: %.200s", m.Name, time.Since(began).Round(time.Millisecond), text)
-	if !strings.Contains(text, "t.delay-") {
+	if !slices.ContainsFunc(slices.Collect(maps.Values(before.Queues)), func(q topology.Queue) bool {
+		return q.DeadLetterExchange() != "" && strings.Contains(text, fmt.Sprintf("queue %q: ", q.Name))
+	}) {
 		c.T.Errorf("destroying through %s: %q", m.Name, text)
 	}
 	c.at(m).MustHold(before)
@@ -325,8 +360,7 @@ func (c *clusterTest) isOfNoUse(m *brokertest.Member) {
 	if p.State.IsNull() {
 		c.T.Fatalf("%s says that everything is gone", m.Name)
 	}
-	c.changes++
-	lookahead := 1 + c.changes*5%clusterLevels
+	lookahead := c.anotherLookahead()
 	began = time.Now()
 	text = harness.ErrorText(p.Apply(c.T.Context(), p.Plan(c.T.Context(),
 		c.given.With(harness.Attributes{"lookahead": lookahead}))))

@@ -35,6 +35,13 @@ func TestCountsAreLeftOut(t *testing.T) {
 	if err := whole["queues"].As(&queues); err != nil {
 		t.Fatal(err)
 	}
+	textOf := func(value tftypes.Value) (text string) {
+		t.Helper()
+		if err := value.As(&text); err != nil || text == "" {
+			t.Fatalf("%s is no text (%v)", value, err)
+		}
+		return text
+	}
 	lowest, highest := harness.Fields(t, queues[0]), harness.Fields(t, queues[2])
 	for name, is := range map[string]struct {
 		value tftypes.Value
@@ -46,6 +53,8 @@ func TestCountsAreLeftOut(t *testing.T) {
 		"latest_arrival of the lowest level": {lowest["latest_arrival"], nil},
 		"messages of the highest level":      {highest["messages"], 1},
 		"consumers of the highest level":     {highest["consumers"], 0},
+		"latest_arrival":                     {whole["latest_arrival"], nil},
+		"next_arrival":                       {whole["next_arrival"], textOf(highest["latest_arrival"])},
 	} {
 		if !is.value.Equal(tftypes.NewValue(is.value.Type(), is.want)) {
 			t.Errorf("%s are %s, want %v", name, is.value, is.want)
@@ -63,10 +72,10 @@ func TestCountsAreLeftOut(t *testing.T) {
 	}
 	rebuilt := given.With(harness.Attributes{"resolution": "2h"})
 	says("a rebuild", "1 message is on the way through it now, by the last count, which may be some seconds old. "+
-		"There may be more: RabbitMQ leaves out the counts of some of its queues.", rebuilt)
+		"There may be more: RabbitMQ leaves out the counts of some queues.", rebuilt)
 
 	all.Store(true)
-	const unknown = "How many messages wait in it is not known: RabbitMQ leaves out the counts of some of its queues."
+	const unknown = "How many messages wait is not known: RabbitMQ leaves out the counts of some queues."
 	says("a rebuild", unknown, rebuilt)
 	v.Purge("t.delay-02") // which AMQP would count
 	plan := says("a destroy", unknown, nil)

@@ -146,7 +146,7 @@ func TestPlanOfCreateInAVhostToCome(t *testing.T) {
 func TestPlanOfCreateWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	for name, endpoint := range map[string]string{
-		"a closed port": "http://" + closedPort(t),
+		"a closed port": "http://" + closedPort,
 		"no such host":  "http://rabbitmq.invalid:15672",
 		"silence":       silent(t),
 		"an overload":   serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }),
@@ -159,7 +159,7 @@ func TestPlanOfCreateWithoutAnswer(t *testing.T) {
 			if text := planAll(t, p, threeCreates("/")); text != "" {
 				t.Errorf("the plan says: %s", text)
 			}
-			if took := time.Since(began); took > soon {
+			if took := time.Since(began); took > 10*time.Second { // each request has one, and is not repeated
 				t.Errorf("the plan took %s", took)
 			}
 		})

@@ -61,7 +61,7 @@ resource "rabbitmqdelay_destination" "billing" {
 	}
 	type remaining struct {
 		Messages, Unroutable int
-		Until                *time.Time
+		Next, Until          *time.Time
 	}
 	left := func() (r remaining) {
 		t.Helper()
@@ -83,13 +83,18 @@ resource "rabbitmqdelay_destination" "billing" {
 	if r := left(); r.Messages != 1 || r.Unroutable != 1 || r.Until == nil ||
 		r.Until.Before(published.Add(longest).Truncate(time.Second)) || r.Until.After(time.Now().Add(longest)) {
 		t.Errorf("left are %+v", r)
+	} else if r.Next == nil || !r.Next.Equal(*r.Until) {
+		t.Errorf("the next one arrives by %v, and the last one by %v", r.Next, r.Until)
 	}
 	if output, err := tf.Run("destroy", "-auto-approve", "-no-color"); err == nil ||
 		!strings.Contains(output, "tasks.delay-06") {
 		t.Fatalf("the destroy with a message: %v\n%s", err, output)
 	}
 	v.Eventually("the message arrives", func() bool { return v.Depth("billing") == 1 })
-	v.Eventually("nothing waits", func() bool { r := left(); return r.Messages == 0 && r.Until == nil })
+	v.Eventually("nothing waits", func() bool {
+		r := left()
+		return r.Messages == 0 && r.Next == nil && r.Until == nil
+	})
 	there := harness.WithoutMarks(v.Objects())
 	if output, err := tf.Run("destroy", "-auto-approve", "-no-color"); err == nil ||
 		!strings.Contains(output, "tasks.unroutable") {

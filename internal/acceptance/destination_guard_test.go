@@ -114,11 +114,11 @@ func TestDestinationDrains(t *testing.T) {
 					next = given.With(change)
 				}
 				orders := v.Consume("orders")
+				sent := harness.BrokerTime()
 				delayed(v, 3, "orders")
-				sent := time.Now()
 				p.MustApply(next)
 				arrivals := v.Arrived(orders, 1)
-				if took := arrivals[0].At.Sub(sent); took < 2900*time.Millisecond {
+				if took := arrivals[0].At.Sub(sent); took < 3*time.Second {
 					t.Errorf("the message took %s", took)
 				}
 				if n := v.Depth("t.unroutable"); n > 0 {
@@ -144,13 +144,14 @@ func TestDestinationUpstream(t *testing.T) {
 	v.DeclareExchange("d", "topic")
 	classic := harness.Attributes{"vhost": v.Name, "queue_type": "classic", "delivery_exchange": "d",
 		"create_delivery_exchange": false}
-	harness.NewProtocol(t, v.Broker, nil).MustApply(classic.With(harness.Attributes{"name": "one", "levels": 4}))
-	harness.NewProtocol(t, v.Broker, nil).MustApply(classic.With(harness.Attributes{"name": "other", "levels": 5}))
+	cascade := classic.With(harness.Attributes{"resolution": "90m"}) // no message is due before a slow destroy looks
+	harness.NewProtocol(t, v.Broker, nil).MustApply(cascade.With(harness.Attributes{"name": "one", "levels": 4}))
+	harness.NewProtocol(t, v.Broker, nil).MustApply(cascade.With(harness.Attributes{"name": "other", "levels": 5}))
 	elsewhere := harness.Attributes{"vhost": v.Name, "name": "elsewhere", "levels": 4, "queue_type": "classic"}
 	harness.NewProtocol(t, v.Broker, nil).MustApply(elsewhere)
 	ladder := classic.With(harness.Attributes{"name": "ladder", "delays": harness.TextList("1h")})
 	harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil).MustApply(ladder)
-	harness.NewProtocol(t, v.Broker, nil).MustApply(classic.With(harness.Attributes{"name": "cut", "levels": 4}))
+	harness.NewProtocol(t, v.Broker, nil).MustApply(cascade.With(harness.Attributes{"name": "cut", "levels": 4}))
 	v.Do(plan.DeleteExchange{Name: "cut.delay-03"})
 	v.DeclareQueue("retries", map[string]any{"x-message-ttl": 3600000, "x-dead-letter-exchange": "one.delay-03"})
 	v.DeclareQueue("alone", map[string]any{"x-message-ttl": 3600000, "x-dead-letter-exchange": "d"})
@@ -185,11 +186,13 @@ const cascadeAndDestination = harness.RequiredProviders + `
 variable "vhost" {}
 variable "queue_type" {}
 variable "drain_timeout" { default = null }
+variable "resolution" {}
 
 resource "rabbitmqdelay_cascade" "t" {
   vhost         = var.vhost
   name          = "t"
   levels        = 4
+  resolution    = var.resolution
   queue_type    = var.queue_type
   drain_timeout = var.drain_timeout
 }
@@ -226,11 +229,12 @@ func destroyTogether(t *testing.T, queueType string, drain bool) {
 	v := harness.NewVhost(t)
 	v.DeclareQueue("orders", nil)
 	variables := map[string]string{"vhost": v.Name, "queue_type": queueType}
-	delay := 12
+	steps, resolution := 12, 3*time.Second // so long that a slow Terraform sees it waiting
 	if drain {
 		variables["drain_timeout"] = "1m"
-		delay = 5
+		steps, resolution = 5, time.Second
 	}
+	variables["resolution"] = resolution.String()
 	tf := harness.NewCommandLine(t, "", cascadeAndDestination, variables)
 	tf.Environ = append(tf.Environ, v.Broker.Environ()...)
 	if output, err := tf.Run("apply", "-auto-approve"); err != nil {
@@ -238,8 +242,8 @@ func destroyTogether(t *testing.T, queueType string, drain bool) {
 	}
 	there := v.Objects()
 	orders := v.Consume("orders")
-	delayed(v, delay, "orders")
-	sent := time.Now()
+	sent := harness.BrokerTime()
+	delayed(v, steps, "orders")
 	output, err := tf.Run("destroy", "-auto-approve")
 	if drain {
 		if err != nil {
@@ -259,7 +263,7 @@ func destroyTogether(t *testing.T, queueType string, drain bool) {
 		}
 	}
 	took := v.Arrived(orders, 1)[0].At.Sub(sent)
-	if took < time.Duration(delay)*time.Second-100*time.Millisecond {
+	if took < time.Duration(steps)*resolution {
 		t.Errorf("the message took %s", took)
 	}
 }

@@ -401,7 +401,7 @@ func TestDestinationErrors(t *testing.T) {
 				v.Name + `". Declare it first`},
 		{harness.Attributes{"delivery_exchange": "amq.direct"}, "delivery_exchange",
 			`Exchange "amq.direct" in vhost "` +
-				v.Name + `" is of type "direct". It has to be a topic exchange`},
+				v.Name + `" is of type "direct". The delivery exchange has to be a topic exchange`},
 		{harness.Attributes{"queue": "nowhere"}, "queue", `There is no queue "nowhere" in vhost "` + v.Name +
 			`". This provider declares none: an application does, or rabbitmq_queue`},
 		{harness.Attributes{"queue": nil, "exchange": "nowhere"}, "exchange", `There is no exchange "nowhere"`},
@@ -527,6 +527,7 @@ func TestDestinationWithLimit(t *testing.T) {
 			"x-overflow": "reject-publish"}, "x-max-length = 5"},
 	} {
 		v.DeclareQueue(queue, test.arguments)
+		isServed(v, queue)
 		p := v.Destination()
 		applied := p.Apply(t.Context(), p.Plan(t.Context(), harness.Attributes{
 			"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": 2, "address": queue, "queue": queue}))
@@ -553,11 +554,11 @@ func TestDestinationPermissions(t *testing.T) {
 			t.Parallel()
 			v := harness.NewVhost(t)
 			harness.NewProtocol(t, v.Broker, nil).MustApply(cascade.With(harness.Attributes{"vhost": v.Name,
-				"name": "tasks"}))
+				"name": "orders"}))
 			v.DeclareQueue("billing", nil)
 			before := v.Objects()
 			u := harness.NewUser(t, v.Broker, v.Name)
-			given := harness.Attributes{"vhost": v.Name, "delivery_exchange": "tasks.delivery", "levels": 2,
+			given := harness.Attributes{"vhost": v.Name, "delivery_exchange": "orders.delivery", "levels": 2,
 				"address": "orders", "queue": "billing"}
 			good := permissionsOf(t, "destinations")
 			for _, is := range []struct {
@@ -575,7 +576,7 @@ func TestDestinationPermissions(t *testing.T) {
 				}
 				u.Grant(is.permissions)
 				text := harness.ErrorText(p.Apply(t.Context(), p.Plan(t.Context(), given)))
-				if !strings.Contains(text, `write on queue "billing" and read on exchange "tasks.delivery"`) ||
+				if !strings.Contains(text, `write on queue "billing" and read on exchange "orders.delivery"`) ||
 					!p.State.IsNull() {
 					t.Errorf("with %q: %s", is.permissions, text)
 				}
@@ -757,7 +758,7 @@ func applyThrough(p *harness.Protocol,
 	proxy.Mutex.Unlock()
 	patience := harness.Attributes{"retry_timeout": harness.OnceMore}
 	if f.Lasts == harness.Once {
-		patience["retry_timeout"] = "3s"
+		patience["retry_timeout"] = "30s" // room for a busy machine: one more attempt succeeds
 	}
 	if f.Fault == harness.Hangs {
 		patience["request_timeout"] = harness.HangTimeout
@@ -1072,10 +1073,10 @@ func TestDestinationValidation(t *testing.T) {
 			"any word"},
 		"a long address, levels unknown": {harness.Attributes{"address": strings.Repeat("a", 254),
 			"levels": unknown(tftypes.Number)}, "address", "254 bytes"},
-		"too many levels, all else unknown": {harness.Attributes{
+		"too many levels, all but match unknown": {harness.Attributes{
 			"levels": 40, "address": unknown(tftypes.String), "queue": unknown(tftypes.String),
 			"exchange": unknown(tftypes.String), "delivery_exchange": unknown(tftypes.String),
-			"match": unknown(tftypes.String), "vhost": unknown(tftypes.String),
+			"vhost": unknown(tftypes.String),
 		}, "levels", "levels is"},
 		"both, names unknown": {harness.Attributes{"queue": "q", "exchange": "e", "address": unknown(tftypes.String)},
 			"queue", "beside exchange"},
@@ -1118,8 +1119,7 @@ func TestDestinationUnknown(t *testing.T) {
 					continue
 				}
 				is := func(name string) bool { return one == name || other == name }
-				// Levels and match say much of each other.
-				want := !is("address") && (!is("levels") || good["match"] == "suffix" && !is("match"))
+				want := !is("address") && !is("levels") && !is("match")
 				if key := harness.Fields(t, todo.State)["routing_key"]; key.IsKnown() != want {
 					t.Errorf("%v with unknown %s and %s: the key is %s", good, one, other, key)
 				}

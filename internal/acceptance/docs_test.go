@@ -51,6 +51,17 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// TestExamplesIndex looks for every folder of the examples in their index.
+func TestExamplesIndex(t *testing.T) {
+	index := docstest.ReadPage(t, "examples/README.md")
+	for directory := range docstest.ExampleFiles(t) {
+		folder, _, _ := strings.Cut(filepath.ToSlash(directory), "/")
+		if folder != "." && !strings.Contains(index, "| ["+folder+"]("+folder+") |") {
+			t.Errorf("examples/README.md has no line for %s", folder)
+		}
+	}
+}
+
 // TestDiagrams reads every line of the pages' Mermaid flowcharts.
 func TestDiagrams(t *testing.T) {
 	const (
@@ -117,7 +128,7 @@ func pages(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
 	for _, name := range []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "ROADMAP.md",
-		"CODE_OF_CONDUCT.md", "examples/policy/README.md", "internal/bench/results/README.md"} {
+		"CODE_OF_CONDUCT.md", "examples/README.md", "examples/policy/README.md", "internal/bench/results/README.md"} {
 		texts[name] = docstest.ReadPage(t, name)
 	}
 	if err := fs.WalkDir(os.DirFS(docstest.Checkout), "docs", func(name string, entry fs.DirEntry, err error) error {

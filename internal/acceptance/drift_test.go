@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
@@ -32,28 +33,24 @@ func TestDriftMatrix(t *testing.T) {
 	var cases, detected, repaired atomic.Int64
 	t.Run("shapes", func(t *testing.T) {
 		for _, shape := range driftShapes {
-			desired := harness.Expand(t, delay.Config{Name: "tasks", Base: shape.base, Levels: shape.levels,
-				Lookahead: shape.lookahead, QueueType: shape.queueType, CreateDeliveryExchange: true,
-				StrictKeys: true, ParkUnroutable: true})
+			desired := harness.Expand(t, shape.config)
 			matrix := driftMatrix(desired)
 			cases.Add(int64(len(matrix)))
-			t.Run(fmt.Sprintf("%s, base %d, %d levels, lookahead %d", shape.queueType, shape.base, shape.levels,
-				shape.lookahead),
-				func(t *testing.T) {
-					t.Parallel()
-					matrix := sampling.Of(t, "damages", matrix)
-					var shards sync.WaitGroup
-					for shard := range min(driftShards, len(matrix)) {
-						d := newDrift(t, shape, desired)
-						// Most of the time of a repair is spent waiting for figures of the broker.
-						shards.Go(func() {
-							for i := shard; i < len(matrix); i += driftShards {
-								t.Run(matrix[i].name, func(t *testing.T) { d.try(t, matrix[i], &detected, &repaired) })
-							}
-						})
-					}
-					shards.Wait()
-				})
+			t.Run(shape.name, func(t *testing.T) {
+				t.Parallel()
+				matrix := sampling.Of(t, "damages", matrix)
+				var shards sync.WaitGroup
+				for shard := range min(driftShards, len(matrix)) {
+					d := newDrift(t, shape, desired)
+					// Most of the time of a repair is spent waiting for figures of the broker.
+					shards.Go(func() {
+						for i := shard; i < len(matrix); i += driftShards {
+							t.Run(matrix[i].name, func(t *testing.T) { d.try(t, matrix[i], &detected, &repaired) })
+						}
+					})
+				}
+				shards.Wait()
+			})
 		}
 	})
 	t.Logf("%d cases, %d detected, %d repaired", cases.Load(), detected.Load(), repaired.Load())
@@ -70,16 +67,34 @@ func TestDriftMatrix(t *testing.T) {
 const driftShards = 4
 
 type driftShape struct {
-	queueType               delay.QueueType
-	base, levels, lookahead int
+	name   string
+	config delay.Config
+	given  harness.Attributes
 }
 
 var driftShapes = []driftShape{
-	{delay.Quorum, 2, 3, 3},
-	{delay.Quorum, 2, 3, 1},
-	{delay.Classic, 2, 2, 2},
-	{delay.Classic, 3, 2, 1},
-	{delay.Quorum, 10, 1, 1},
+	uniformDrift(delay.Quorum, 2, 3, 3),
+	uniformDrift(delay.Quorum, 2, 3, 1),
+	uniformDrift(delay.Classic, 2, 2, 2),
+	uniformDrift(delay.Classic, 3, 2, 1),
+	uniformDrift(delay.Quorum, 10, 1, 1),
+	newDriftShape("quorum, units", delay.Config{QueueType: delay.Quorum, Units: []time.Duration{time.Hour,
+		20 * time.Minute}, MaxDelay: time.Hour},
+		harness.Attributes{"units": harness.TextList("1h", "20m"), "max_delay": "1h"}),
+}
+
+// unitLevels are the levels of the delay queues in the shape with units.
+var unitLevels = map[string]int64{"tasks.20m": 0, "tasks.40m": 0, "tasks.1h": 1}
+
+func uniformDrift(queueType delay.QueueType, base, levels, lookahead int) driftShape {
+	return newDriftShape(fmt.Sprintf("%s, base %d, %d levels, lookahead %d", queueType, base, levels, lookahead),
+		delay.Config{QueueType: queueType, Base: base, Levels: levels, Lookahead: lookahead},
+		harness.Attributes{"base": base, "levels": levels, "lookahead": lookahead})
+}
+
+func newDriftShape(name string, c delay.Config, given harness.Attributes) driftShape {
+	c.Name, c.CreateDeliveryExchange, c.StrictKeys, c.ParkUnroutable = "tasks", true, true, true
+	return driftShape{name, c, given.With(harness.Attributes{"name": c.Name, "queue_type": string(c.QueueType)})}
 }
 
 // damage is something that happens to a cascade without the provider.
@@ -359,9 +374,8 @@ type drift struct {
 func newDrift(t *testing.T, shape driftShape, desired topology.Topology) *drift {
 	v := harness.NewVhost(t)
 	d := &drift{
-		desired: desired,
-		given: harness.Attributes{"name": "tasks", "vhost": v.Name, "base": shape.base, "levels": shape.levels,
-			"lookahead": shape.lookahead, "queue_type": string(shape.queueType)},
+		desired:  desired,
+		given:    shape.given.With(harness.Attributes{"vhost": v.Name}),
 		Vhost:    v,
 		Protocol: harness.NewProtocol(t, v.Broker, nil),
 	}
@@ -547,18 +561,12 @@ func elementsOf(t, part topology.Topology) map[string]any {
 	}
 	for name := range part.Queues {
 		if q, ok := t.Queues[name]; ok {
-			var level any
-			if _, numbers, delays := strings.Cut(name, "-"); delays { // the level, and in a base over 2 the digit
-				number, _, _ := strings.Cut(numbers, "-")
-				n, _ := strconv.ParseInt(number, 10, 64)
-				level = n
-			}
 			queueType, typed := q.Arguments["x-queue-type"]
 			if !typed {
 				queueType = "classic"
 			}
 			all["queues "+name] = map[string]any{
-				"level": level, "type": queueType, "message_ttl": q.Arguments["x-message-ttl"],
+				"level": levelOf(name), "type": queueType, "message_ttl": q.Arguments["x-message-ttl"],
 				"dead_letter_exchange": q.Arguments["x-dead-letter-exchange"],
 				"durable":              q.Durable, "auto_delete": q.AutoDelete, "exclusive": q.Exclusive,
 				"arguments": further(q.Arguments, "x-queue-type", "x-message-ttl", "x-dead-letter-exchange"),
@@ -575,6 +583,20 @@ func elementsOf(t, part topology.Topology) map[string]any {
 		}
 	}
 	return all
+}
+
+// levelOf is the level of a delay queue, which its name tells.
+func levelOf(queue string) any {
+	if unit, delays := unitLevels[queue]; delays {
+		return unit
+	}
+	_, numbers, delays := strings.Cut(queue, "-")
+	if !delays {
+		return nil
+	}
+	number, _, _ := strings.Cut(numbers, "-") // the level, and in a base over 2 the digit
+	level, _ := strconv.ParseInt(number, 10, 64)
+	return level
 }
 
 // further are the arguments that have no attribute of their own, as text.

@@ -51,7 +51,7 @@ resource "rabbitmqdelay_cascade" "tasks" {
 	said := []string{
 		"Warning: " + driftSummary,
 		`The cascade with entry exchange "tasks.delay-16" in vhost "` + v.Name +
-			`" was changed outside Terraform, or an ` +
+			`" was changed outside Terraform, was imported like this, or an ` +
 			"apply broke off:",
 		"- The queue tasks.delay-12 is gone. Any messages that waited in it are lost. Messages that need it are " +
 			"parked. The next apply declares it again.",

@@ -49,7 +49,7 @@ resource "rabbitmqdelay_ladder" "l" {
   delays        = ["1s"]
   queue_name    = "wait-1s|wait-%s"
   drain_timeout = "24h|1d"
-  timeouts      = { delete = "25h|1500m" }
+  timeouts      = { delete = "25h|1d1h" }
 }
 
 resource "rabbitmqdelay_destination" "d" {

@@ -40,6 +40,20 @@ func TestMain(*testing.M) {
 var exampleKeys = map[string]driver{
 	"bridge": goKeys("key, err := c.key(delay.Milliseconds(), address)"),
 	"cancel": goKeys("key, err := c.key(delay, address)"),
+	moveExample: {
+		file: "driver.py", program: `import io, json, sys
+functions = open("move.py").read().replace("import pika", "").partition("old, new = ")[0]
+for line in sys.stdin:
+    delay, units, longest, address = line.rstrip("\n").split("\t")
+    to = {"units_ms": json.loads(f"[{units}]"), "max_delay_ms": int(longest)}
+    sys.stdin, program = io.StringIO(json.dumps({"units_ms": [], "queues": [], "to": to})), {}
+    exec(functions, program)
+    try:
+        print(program["key_for"](int(delay), address))
+    except ValueError:
+        print("error")`,
+		run: []string{"driver.py"},
+	},
 	"quickstart": {
 		file: "driver.py", program: `import json, os, sys
 keys = open("delayed.py").read().replace("import pika", "").partition("uri = ")[0]

@@ -33,10 +33,10 @@ var exampleImports = map[string]harness.Attributes{
 }
 
 // examplePrograms have tests of their own: TestBridgeExample, TestCancelExample, TestCelery, TestRecurringExample,
-// TestRetryExample, TestWheelExample.
+// TestReplayProgram, TestRetryExample, TestWheelExample. TestAccMove has the program of its directory.
 var examplePrograms = []string{"bridge/definitions.json", "bridge/go.mod", "bridge/go.sum", "bridge/main.go",
 	"cancel/cascade.go", "cancel/go.mod", "cancel/go.sum", "cancel/main.go", "cancel/store.go", "cancel/work.go",
-	"celery/tasks.py", "recurring/recurring.py", "retry/main.go", "retry/retry.py", "wheel/main.go"}
+	"celery/tasks.py", "recurring/recurring.py", "replay/replay.py", "retry/main.go", "retry/retry.py", "wheel/main.go"}
 
 // resourceType is the type in an address.
 func resourceType(address string) string {
@@ -69,10 +69,11 @@ func TestAccExamples(t *testing.T) {
 
 // hasItsOwnTest tells whether another test runs the examples of a directory. These are TestAccPublishing,
 // TestAccChecks, TestAccPolicyTool, TestAccMonitoring, TestAccModule, TestAccTeam, TestAccQuickstart,
-// TestAccDecommissioning, TestAccFromAnApplication, and the one with another provider.
+// TestAccDecommissioning, TestAccMove, TestAccFromAnApplication, and the one with another provider. TestExamplesIndex
+// reads the index of all.
 func hasItsOwnTest(directory string) bool {
-	return slices.Contains([]string{checksExample, besideExample, policyExample, decommissioningExample, teamExample,
-		"quickstart"}, directory) ||
+	return slices.Contains([]string{".", checksExample, besideExample, policyExample, decommissioningExample,
+		teamExample, moveExample, "quickstart"}, directory) ||
 		strings.HasPrefix(directory, "publishing") || strings.HasPrefix(directory, monitoringExample) ||
 		strings.HasPrefix(directory, moduleExample) || strings.HasPrefix(directory, fromApplicationExample)
 }
@@ -110,8 +111,11 @@ func tryExamples(t *testing.T, b *brokertest.Broker, directory string, files []s
 }
 
 func exampleNeeds(directory string) []tfversion.TerraformVersionCheck {
-	if strings.HasPrefix(directory, "functions") {
+	switch {
+	case strings.HasPrefix(directory, "functions"):
 		return functionsSince
+	case strings.HasPrefix(directory, "actions"):
+		return []tfversion.TerraformVersionCheck{tfversion.SkipBelow(tfversion.Version1_14_0)}
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ import (
 // fromApplicationExample has the configurations of the guide to a cascade that an application declares.
 const fromApplicationExample = "from-an-application"
 
-const fromApplicationGuide = "templates/guides/from-an-application.md.tmpl"
+const fromApplicationGuide = "templates/guides/import.md.tmpl"
 
 // application declares a cascade when it starts, as the article's start-up class does, and publishes into it.
 type application struct {
@@ -446,7 +446,7 @@ func TestFromAnApplicationWithAnotherDelivery(t *testing.T) {
 			before := v.Objects()
 			others := given.With(harness.Attributes{"create_delivery_exchange": false})
 			refused := harness.ErrorText(p.Apply(t.Context(), p.Plan(t.Context(), others)))
-			if !strings.Contains(refused, "It has to be a topic exchange") {
+			if !strings.Contains(refused, "The delivery exchange has to be a topic exchange") {
 				t.Errorf("an apply ends with: %s", refused)
 			}
 			v.MustHold(before)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 	"github.com/hashicorp/terraform-plugin-testing/knownvalue"
@@ -76,11 +77,13 @@ func TestAccLadderDataSource(t *testing.T) {
 								knownvalue.Null(),
 							),
 							value(at("messages"), knownvalue.Int64Exact(3)),
+							value(at("next_arrival"), within(90*time.Minute)),
+							value(at("latest_arrival"), within(90*time.Minute)),
 							value(
 								at("unroutable_messages"),
 								knownvalue.Int64Exact(1),
 							),
-							value(at("findings"), knownvalue.ListSizeExact(0)),
+							value(at("findings"), knownvalue.ListSizeExact(v.Findings(0))),
 							value(at("publisher"), knownvalue.ObjectExact(map[string]knownvalue.Check{
 								"entry_exchange": knownvalue.StringExact("t.entry"),
 								"delays_ms": knownvalue.MapExact(map[string]knownvalue.Check{
@@ -107,14 +110,14 @@ func TestAccLadderDataSource(t *testing.T) {
 						},
 						Config: look,
 						ConfigStateChecks: []statecheck.StateCheck{
-							value(at("findings"), knownvalue.ListSizeExact(2)),
+							value(at("findings"), knownvalue.ListSizeExact(v.Findings(2))),
 							finding(0, "cause", "missing"),
 							finding(1, "cause", "made for levels = 2, not 1"),
 							finding(
 								1,
 								"effect",
-								`it takes no message of the ladder: those for "orders" are unroutable unless `+
-									`something else is bound for them`,
+								`the binding takes no message of the ladder. Messages for "orders" are unroutable, `+
+									`unless something else is bound for them`,
 							),
 						},
 					},

@@ -1,6 +1,7 @@
 package acceptance
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,8 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // Three ladders have the keys of applications. One has a direct entry that also feeds a queue of others. The topic
@@ -108,6 +111,65 @@ func TestAccImportOfKeyedLadders(t *testing.T) {
 	})
 }
 
+// An import names the queues that it leaves out, and so does a query. A damaged delay queue is one of these.
+func TestImportLeavesOut(t *testing.T) {
+	t.Parallel()
+	v := harness.NewVhost(t)
+	declareKeyedLadders(v)
+	v.DeclareQueue("upload-retry-4", map[string]any{"x-dead-letter-exchange": "upload.work"})
+	v.Bind("upload", "attempt.4", "queue", "upload-retry-4")
+	v.DeclareQueue("upload-retry-5", map[string]any{"x-message-ttl": 60000, "x-dead-letter-exchange": "upload.work"})
+	v.Do(plan.Bind{Binding: topology.Binding{Source: "upload", RoutingKey: "attempt.5", Destination: "upload-retry-5",
+		DestinationType: topology.ToQueue, Arguments: `{"owner":"billing"}`}})
+	leftOut := []string{"Queues are left out", "mend it and import again",
+		`queue "upload-retry-4" with key "attempt.4": it has no argument x-message-ttl`,
+		`queue "upload-retry-5" with key "attempt.5": its binding has the arguments {"owner":"billing"}`}
+	p := harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil)
+	said := p.ImportState(t.Context(), harness.ImportID(v.Name, "upload"))
+	harness.NoErrors(t, said)
+	harness.MustSay(t, "the import", harness.WarningText(said), leftOut...)
+	if text := harness.WarningText(said); strings.Contains(text, "upload.dead") {
+		t.Errorf("the import says of a plain queue: %s", text)
+	}
+	for _, l := range p.Query(t.Context(), harness.Attributes{"vhost": v.Name}, true, 100) {
+		if l.Entry == "upload" {
+			harness.MustSay(t, "the query", harness.WarningText(l.Diagnostics), leftOut...)
+			return
+		}
+	}
+	t.Error("the query does not find the ladder")
+}
+
+// An import names a delay queue whose binding is gone, and says which type it assumes of a missing delivery exchange. A
+// direct exchange that is declared again stays as it is.
+func TestImportOfAnIncompleteKeyedLadder(t *testing.T) {
+	t.Parallel()
+	v := harness.NewVhost(t)
+	declareKeyedLadders(v)
+	v.Do(plan.DeleteExchange{Name: "upload.work"}, plan.Unbind{Binding: topology.Binding{Source: "upload",
+		RoutingKey: "attempt.3", DestinationType: topology.ToQueue, Destination: "upload-retry-3"}})
+	p := harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil)
+	said := p.ImportState(t.Context(), harness.ImportID(v.Name, "upload"))
+	harness.NoErrors(t, said)
+	harness.MustSay(t, "the import", harness.WarningText(said), "Queues without a binding are left out",
+		`queue "upload-retry-3": its delay is 1s500ms`, "messages may wait in them",
+		`Exchange "upload.work" is missing, and nothing shows its type`, "set create_delivery_exchange = false")
+	given := p.Generated(t.Context(), p.State).With(harness.Attributes{"create_delivery_exchange": false})
+	v.DeclareExchange("upload.work", "direct")
+	v.Bind("upload.work", "upload", "queue", "uploads")
+	before := v.Objects()
+	p.MustApply(given)
+	p.MustBeSettled(given)
+	v.MustHold(before)
+
+	v.Bind("upload", "attempt.3", "queue", "upload-retry-3")
+	said = p.ImportState(t.Context(), harness.ImportID(v.Name, "upload"))
+	harness.NoErrors(t, said)
+	if text := harness.WarningText(said); text != "" {
+		t.Errorf("the import of the whole ladder says %s", text)
+	}
+}
+
 // keyedMessagesArrive sends a message for each delay, and one past the delays.
 func keyedMessagesArrive(v *harness.Vhost) {
 	v.T.Helper()
@@ -165,7 +227,7 @@ func TestKeyedLadderLivesWithOthers(t *testing.T) {
 	if text := harness.WarningText(p.Plan(t.Context(), nil).Diagnostics); text == "" {
 		t.Error("the plan of a destroy does not warn")
 	} else {
-		harness.MustSay(t, "the plan of a destroy", text, "Its entry also leads to what others have bound",
+		harness.MustSay(t, "the plan of a destroy", text, "Its entry also leads to what other applications have bound",
 			`exchange "t.entry" to queue "dead" with key "dead"`)
 	}
 	p.MustApply(nil)

@@ -15,7 +15,7 @@ func TestLadderDeliversToAQueue(t *testing.T) {
 	v := harness.NewVhost(t)
 	p := harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil)
 	given := harness.Attributes{"vhost": v.Name, "name": "work.retry", "queue_name": "work.retry.%s",
-		"delays": harness.TextList("300ms", "900ms", "5s"), "deliver_to_queue": "work"}
+		"delays": harness.TextList("300ms", "900ms", "15s"), "deliver_to_queue": "work"}
 	p.MustApply(given) // the queue may come later
 	p.MustBeSettled(given)
 	missing := findingsOf(p, v, harness.LadderType, "work.retry.entry")
@@ -37,10 +37,10 @@ func TestLadderDeliversToAQueue(t *testing.T) {
 			t.Errorf("%q arrived after %s with key %q, want %s", a.Body, took, a.RoutingKey, delay)
 		}
 	}
-	v.Publish("work.retry.entry", "5s", "waits")
-	v.Eventually("the message waits", func() bool { return v.Depth("work.retry.5s") == 1 })
+	v.Publish("work.retry.entry", "15s", "waits")
+	v.Eventually("the message waits", func() bool { return v.Depth("work.retry.15s") == 1 })
 	if text := harness.ErrorText(p.Apply(t.Context(), p.Plan(t.Context(), nil))); !strings.Contains(text,
-		`queue "work.retry.5s"`) {
+		`queue "work.retry.15s"`) {
 		t.Errorf("a destroy with a message is refused with: %s", text)
 	}
 	// A change of the queue rebuilds the ladder, as soon as nothing waits.
@@ -62,6 +62,25 @@ func TestLadderDeliversToAQueue(t *testing.T) {
 	harness.NoErrors(t, imported.ImportIdentity(t.Context(), v.Name, "work.retry.entry"))
 	imported.MustBeSettled(given)
 	imported.MustApply(nil)
+}
+
+// A message that comes straight into a delay queue, through the default exchange, keeps the ladder from its destroy.
+// The message arrives.
+func TestLadderKeepsStraightMessages(t *testing.T) {
+	t.Parallel()
+	v := harness.NewVhost(t)
+	v.DeclareQueue("work", map[string]any{"x-queue-type": "quorum"})
+	p := harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil)
+	p.MustApply(harness.Attributes{"vhost": v.Name, "name": "work.retry", "queue_name": "work.retry.%s",
+		"delays": harness.TextList("15s"), "deliver_to_queue": "work"})
+	v.Publish("", "work.retry.15s", "straight")
+	v.Eventually("the message waits", func() bool { return v.Depth("work.retry.15s") == 1 })
+	harness.MustSay(t, "the destroy", harness.ErrorText(p.Apply(t.Context(), p.Plan(t.Context(), nil))),
+		`queue "work.retry.15s"`)
+	if a := v.Arrived(v.Consume("work"), 1)[0]; string(a.Body) != "straight" {
+		t.Errorf("%q arrived", a.Body)
+	}
+	p.MustApply(nil)
 }
 
 // The queue that others declare can have any arguments, and the plan of the import is empty.

@@ -274,6 +274,9 @@ func (l *load) finish(left whatIsLeft) {
 		return slices.DeleteFunc(slices.Clone(l.confirmed), func(n int) bool { return seen[n] })
 	}
 	if left.lost || left.held {
+		l.Eventually("all that did not pass the damage has arrived", func() bool {
+			return !slices.ContainsFunc(missing(), func(n int) bool { return !left.passes(l.sent[n]) })
+		})
 		// Everything that is on its way has arrived after the longest delay, and the rest stays where it is.
 		last := -1
 		l.Eventually("nothing moves any more", func() bool {
@@ -295,8 +298,10 @@ func (l *load) finish(left whatIsLeft) {
 	}
 	held := 0
 	if left.held {
-		l.Eventually("what is missing is held in the cascade",
-			func() bool { held = l.held(); return held >= len(gone) })
+		l.Eventually("what is missing is held in the cascade", func() bool {
+			gone, held = missing(), l.held() // it may go on, and no message is missing then
+			return held >= len(gone)
+		})
 	}
 	l.Vhost.T.Logf("confirmed %d, delivered %d, parked %d, returned %d, missing %d, of these held %d; not confirmed %d",
 		len(l.confirmed), len(l.collector.Arrivals()), len(l.parked.Arrivals()), len(l.returned), len(gone), held,
@@ -327,6 +332,27 @@ func (l *load) checkArrivals() {
 			l.Vhost.T.Errorf("message %d was returned and has arrived", n)
 		}
 	}
+}
+
+// checkLateness makes sure that no message was late. That holds where no exchange of the cascade was missing.
+func (l *load) checkLateness() {
+	l.Vhost.T.Helper()
+	var most time.Duration
+	for _, a := range l.collector.Arrivals() {
+		n := l.number(a)
+		late := a.At.Sub(l.sent[n].at) - l.sent[n].delay
+		if most = max(most, late); late > mostLateness {
+			l.Vhost.T.Errorf("message %d with a delay of %s is %s late", n, l.sent[n].delay, late)
+		}
+	}
+	l.Vhost.T.Logf("the latest message is %s late", most)
+}
+
+// published is how many messages have been published, or are about to be.
+func (l *load) published() int {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return len(l.sent)
 }
 
 // held counts what the queues hold, expired messages included that nobody has taken over yet.

@@ -180,9 +180,10 @@ func TestTimeoutsOfNothing(t *testing.T) {
 	} {
 		for _, operation := range []string{"create", "read", "update", "delete"} {
 			for given, says := range map[string]string{
-				"0s":   `is "0s"; it has to be positive, such as "90s"; leave it out for the default.`,
-				"-1s":  `is "-1s"; it has to be positive`,
-				"soon": `is "soon"; write a number and its unit, h, m, s or ms, such as "90s", "1h30m" or "500ms".`,
+				"0s":  `is "0s"; it has to be positive, such as "90s"; leave it out for the default.`,
+				"-1s": `is "-1s"; it has to be positive`,
+				"soon": `is "soon"; write a number and its unit, w, d, h, m, s or ms, such as "7d", "1h30m" or ` +
+					`"500ms".`,
 			} {
 				p := harness.NewServerOf(t, typeName)
 				typ, ok := p.Resource.AttributeTypes["timeouts"].(tftypes.Object)

@@ -56,17 +56,37 @@ func TestAccModule(t *testing.T) {
 const teamExample = "team"
 
 // TestAccTeam applies the module, and a team beside it that knows nothing but where the module's state is. Messages
-// arrive, also after the delays may be longer.
+// arrive, in each form of key, also after the delays may be longer.
 func TestAccTeam(t *testing.T) {
 	if os.Getenv("TF_ACC") == "" {
 		t.Skip("runs Terraform: set TF_ACC")
 	}
 	t.Parallel()
+	const ofModule = "max_delay = var.max_delay"
+	for form, is := range map[string]struct {
+		scale   string
+		longest []string
+	}{
+		"units":   {ofModule, []string{"9s", "1m"}},
+		"decimal": {"levels = 3\n base = 10", []string{"9s"}},
+		"binary":  {"levels = 5", []string{"9s"}},
+	} {
+		t.Run(form, func(t *testing.T) {
+			t.Parallel()
+			example := docstest.ReadExample(t, moduleExample, "main.tf")
+			if !strings.Contains(example, ofModule) {
+				t.Fatalf("the module does not say %q", ofModule)
+			}
+			teamReceives(t, strings.Replace(example, ofModule, is.scale, 1), is.longest)
+		})
+	}
+}
+
+func teamReceives(t *testing.T, moduleConfig string, longest []string) {
 	v := harness.NewVhost(t)
 	v.DeclareQueue("billing", map[string]any{"x-queue-type": "quorum"})
 	arrivals := v.Consume("billing")
-	module := harness.NewCommandLine(t, "", docstest.ReadExample(t, moduleExample, "main.tf"),
-		map[string]string{"vhost": v.Name, "name": "shop"})
+	module := harness.NewCommandLine(t, "", moduleConfig, map[string]string{"vhost": v.Name, "name": "shop"})
 	module.Needs("1.8.0") // provider functions
 	team := harness.NewCommandLine(t, "", docstest.ReadExample(t, teamExample, "main.tf"), map[string]string{
 		"delays_state": filepath.Join(module.Directory, "terraform.tfstate")})
@@ -80,8 +100,8 @@ func TestAccTeam(t *testing.T) {
 		}
 		return out
 	}
-	for i, longest := range []string{"9s", "1m"} {
-		must(module, "apply", "-auto-approve", "-no-color", "-var", "max_delay="+longest)
+	for i, maxDelay := range longest {
+		must(module, "apply", "-auto-approve", "-no-color", "-var", "max_delay="+maxDelay)
 		must(team, "apply", "-auto-approve", "-no-color")
 		var publisher struct {
 			EntryExchange string  `json:"entry_exchange"`
@@ -91,9 +111,9 @@ func TestAccTeam(t *testing.T) {
 			t.Fatal(err)
 		}
 		key := strings.Repeat("0.", len(publisher.UnitsMS)-1) + "1.billing"
-		v.Publish(publisher.EntryExchange, key, longest)
-		if arrival := v.Arrived(arrivals, i+1)[i]; string(arrival.Body) != longest {
-			t.Errorf("%q arrived with delays up to %s", arrival.Body, longest)
+		v.Publish(publisher.EntryExchange, key, maxDelay)
+		if arrival := v.Arrived(arrivals, i+1)[i]; string(arrival.Body) != maxDelay {
+			t.Errorf("%q arrived with delays up to %s", arrival.Body, maxDelay)
 		}
 	}
 	must(team, "destroy", "-auto-approve", "-no-color")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -98,20 +99,22 @@ func TestAccMonitoring(t *testing.T) {
 	stop := m.flow()
 	m.Eventually("Prometheus counts what is published and delivered", func() bool {
 		return len(m.queried(
-			"rabbitmqdelay:published:rate5m > 0 and on (cascade) rabbitmqdelay:delivered:rate5m > 0")) > 0
+			"rabbitmqdelay:published:rate5m > 0 and on (name) rabbitmqdelay:delivered:rate5m > 0")) > 0
 	})
 	m.mustFire()
 	repairs := []func(){m.delay()}
 	var alerts []string
 	for alert, fault := range map[string]func() (repair func()){
-		"CascadeMessagesParked tasks.unroutable": m.park,
-		"CascadeLevelJammed tasks.3s":            m.jam,
-		"CascadeQueueConsumed tasks.50s":         m.takeEarly,
-		"CascadeQueueWithoutLeader tasks.1m10s":  m.stopLeader,
-		"CascadeQueueNearlyFull tasks.1m30s":     m.fill,
+		"DelayMessagesParked tasks.unroutable": func() func() { return m.park(monitoredEntry, "tasks.unroutable") },
+		"DelayMessagesParked retry.unroutable": func() func() { return m.park("retry.entry", "retry.unroutable") },
+		"DelayQueueJammed tasks.3s":            m.jam,
+		"DelayQueueConsumed tasks.50s":         m.takeEarly,
+		"DelayQueueWithoutLeader tasks.1m10s":  m.stopLeader,
+		"DelayQueueNearlyFull tasks.1m30s":     m.fill,
 	} {
 		alerts, repairs = append(alerts, alert), append(repairs, fault())
 	}
+	alerts = append(alerts, "DelayMessagesOverdue tasks.3s") // those for which it is jammed
 	m.mustFire(alerts...)
 	m.mustShow()
 	for _, repair := range repairs {
@@ -120,11 +123,11 @@ func TestAccMonitoring(t *testing.T) {
 	m.mustFire()
 
 	stop()
-	m.mustFire("CascadeEntryUnused")
+	m.mustFire("DelayEntryUnused")
 	stop = m.flow()
 	m.mustFire()
 	m.unreachable.Store(true)
-	m.mustFire("CascadeUnwatched")
+	m.mustFire("DelayUnwatched")
 	m.unreachable.Store(false)
 	m.mustFire()
 	stop()
@@ -140,7 +143,7 @@ func installed(t *testing.T, program string) string {
 	return path
 }
 
-// monitored is the broker with the cascade of the example, and a Prometheus that watches it.
+// monitored is the broker with the cascade and the ladder of the example, and a Prometheus that watches it.
 type monitored struct {
 	*harness.Vhost
 	prometheus  string // address of its API
@@ -198,6 +201,7 @@ func (m *monitored) watch(program, facts string) {
 	}
 	rules := docstest.ReadExample(m.T, monitoringExample, "rules.yml")
 	rules = regexp.MustCompile(`\[\d+[a-z]\]`).ReplaceAllString(rules, "[10s]")
+	rules = regexp.MustCompile(`offset \d+[a-z]`).ReplaceAllString(rules, "offset 10s")
 	rules = regexp.MustCompile(`(?m)^( +for:) .*$`).ReplaceAllString(rules, "$1 2s")
 	directory := m.T.TempDir()
 	docstest.WriteExample(m.T, directory, "prometheus.yml", m.edited(configuration,
@@ -205,12 +209,7 @@ func (m *monitored) watch(program, facts string) {
 	docstest.WriteExample(m.T, directory, "facts.yml", facts)
 	docstest.WriteExample(m.T, directory, "rules.yml", rules)
 
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		m.T.Fatal(err)
-	}
-	address := listener.Addr().String()
-	_ = listener.Close()
+	address := freeAddress(m.T)
 	m.prometheus = "http://" + address + "/api/v1/"
 	var log strings.Builder
 	command := exec.CommandContext(m.T.Context(), program, "--config.file=prometheus.yml", "--storage.tsdb.path=data",
@@ -232,6 +231,21 @@ func (m *monitored) watch(program, facts string) {
 		}
 		return err == nil && response.StatusCode == http.StatusOK
 	})
+}
+
+// freeAddress is one on which nothing listens. The system does not give out its port by itself, so that no test beside
+// this one gets the port meanwhile.
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	for range 100 {
+		address := fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(10_000)) //nolint:gosec // of a test
+		if listener, err := net.Listen("tcp", address); err == nil {
+			_ = listener.Close()
+			return address
+		}
+	}
+	t.Fatal("no port is free")
+	return ""
 }
 
 // asks has Prometheus answer a request of its API.
@@ -299,7 +313,7 @@ func (m *monitored) mustShow() {
 		&dashboard); err != nil {
 		m.T.Fatal(err)
 	}
-	choice := strings.NewReplacer("$job", "rabbitmq-detailed", "$vhost", m.Name, "$cascade", "tasks")
+	choice := strings.NewReplacer("$job", "rabbitmq-detailed", "$vhost", m.Name, "$name", "tasks")
 	values := regexp.MustCompile(`^label_values\((.*), (\w+)\)$`)
 	for _, variable := range dashboard.Templating.List {
 		if variable.Type != "query" {
@@ -373,9 +387,9 @@ func (m *monitored) flow() (stop func()) {
 }
 
 // park sends a message whose key no binding matches.
-func (m *monitored) park() (repair func()) {
-	m.Publish(monitoredEntry, "malformed", "")
-	return func() { m.Purge("tasks.unroutable") }
+func (m *monitored) park(entry, queue string) (repair func()) {
+	m.Publish(entry, "malformed", "")
+	return func() { m.Purge(queue) }
 }
 
 // jam sends messages to a receiver whose queue is full.

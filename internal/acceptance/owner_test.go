@@ -250,8 +250,9 @@ func TestSeveralOwners(t *testing.T) {
 // messages are left when the wait is over. All messages arrive.
 func TestTakenOverWhileItWaits(t *testing.T) {
 	t.Parallel()
-	ladder := harness.Attributes{"name": "t", "delays": harness.TextList("1ms", "10s")}
-	cascade := harness.Attributes{"name": "t", "levels": 2, "resolution": "5s"}
+	// The waits have room for the takeover on a busy machine.
+	ladder := harness.Attributes{"name": "t", "delays": harness.TextList("1ms", "20s")}
+	cascade := harness.Attributes{"name": "t", "levels": 2, "resolution": "10s"}
 	for name, is := range map[string]struct {
 		typeName    string
 		given, then harness.Attributes
@@ -259,13 +260,13 @@ func TestTakenOverWhileItWaits(t *testing.T) {
 		says        string
 	}{
 		"destroy of a cascade": {harness.CascadeType, cascade, nil, "t.delay-01", "1.0.there", ""},
-		"destroy of a ladder":  {harness.LadderType, ladder, nil, "t.entry", "10s.there", ""},
+		"destroy of a ladder":  {harness.LadderType, ladder, nil, "t.entry", "20s.there", ""},
 		"rebuild": {harness.CascadeType, cascade, harness.Attributes{"queue_name": "q%d"}, "t.delay-01", "1.0.there",
 			"went no further"},
 		"a delay that goes": {harness.LadderType, ladder, harness.Attributes{"delays": harness.TextList("1ms")},
-			"t.entry", "10s.there", "went no further"},
+			"t.entry", "20s.there", "went no further"},
 	} {
-		for _, drain := range []string{"1m", "5s"} {
+		for _, drain := range []string{"1m", "12s"} {
 			t.Run(name+", waiting for "+drain, func(t *testing.T) {
 				t.Parallel()
 				v := harness.NewVhost(t)

@@ -15,8 +15,6 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // TestLeastPrivilege lives a cascade's life as a user with nothing but the permissions that the page
@@ -107,8 +105,8 @@ func TestLeastPrivilegeWithUnits(t *testing.T) {
 		"units": harness.TextList("1h", "1m", "1s", "500ms")}
 	p := harness.NewProtocol(t, u.Broker(), nil)
 	p.MustApply(given)
-	u.Succeeds(u.Admin.DeleteQueue(vhost, "tasks.500ms"))
-	u.Succeeds(u.Admin.DeleteExchange(vhost, "tasks.s.500ms"))
+	u.Succeeds(u.Admin.DeleteQueue(vhost, "orders.500ms"))
+	u.Succeeds(u.Admin.DeleteExchange(vhost, "orders.s.500ms"))
 	p.MustApply(given)
 	p.MustBeSettled(given)
 	p.MustApply(nil)
@@ -120,7 +118,8 @@ func TestLeastPrivilegeWithUnits(t *testing.T) {
 // TestTopicPermissions has topic permissions on a level exchange, those of the page and others.
 func TestTopicPermissions(t *testing.T) {
 	t.Parallel()
-	example := permissionExamples(t)[0].of(10)
+	example := permissionExamples(t)[0]
+	maps.Copy(example.configuration, fewSeconds())
 	given := regexp.MustCompile(`(?m)^rabbitmqctl set_topic_permissions -p \S+ \S+ (\S+) ` +
 		`'(.*)' '(.*)'$`).FindStringSubmatch(permissionsPage(t))
 	if given == nil {
@@ -162,7 +161,7 @@ func TestMissingPermission(t *testing.T) {
 	example := permissionExamples(t)[0]
 	example.configuration["levels"] = 2
 	example.configuration["queue_type"] = "classic" // quicker to take back: RabbitMQ counts their messages at once
-	names := []string{example.delivery(), "tasks.unroutable"}
+	names := []string{example.delivery(), "orders.unroutable"}
 	for level := range 2 {
 		names = append(names, example.name("exchange_name", level)) // and its queue
 	}
@@ -233,20 +232,20 @@ func mustMiss(t *testing.T, p *harness.Protocol, configuration harness.Attribute
 func TestProbePermissions(t *testing.T) {
 	t.Parallel()
 	v := harness.NewVhost(t)
-	config := delay.Config{Name: "tasks", Vhost: v.Name, Levels: 4, CreateDeliveryExchange: true,
-		StrictKeys: true, ParkUnroutable: true}
-	v.Do(plan.Repair(harness.Expand(t, config), topology.New()).Steps()...)
+	cascade := fewSeconds()
+	cascade["vhost"], cascade["name"] = v.Name, "orders"
+	harness.NewProtocol(t, v.Broker, nil).MustApply(cascade)
 	u := harness.NewUser(t, v.Broker, v.Name)
 	p := harness.NewProtocol(t, u.Broker(), nil)
 	probe := func() []*tfprotov6.Diagnostic {
 		return p.Read(t.Context(), "rabbitmqdelay_probe",
-			harness.Attributes{"vhost": v.Name, "entry_exchange": "tasks.delay-03", "delay": "0s"})
+			harness.Attributes{"vhost": v.Name, "entry_exchange": "orders.d.h.m.s", "delay": "0s"})
 	}
 	good := permissionsOf(t, "probes")
 	u.Grant(good)
 	harness.NoErrors(t, probe())
 	for i, names := range [3][]string{
-		{`amq\.gen-.*`}, {`amq\.gen-.*`, `tasks\.delay-03`}, {`amq\.gen-.*`, `tasks\.delivery`},
+		{`amq\.gen-.*`}, {`amq\.gen-.*`, `orders\.d\.h\.m\.s`}, {`amq\.gen-.*`, `orders\.delivery`},
 	} {
 		for _, missing := range names {
 			permissions := good
@@ -260,6 +259,23 @@ func TestProbePermissions(t *testing.T) {
 	}
 }
 
+// TestReplayPermissions replays as a user with nothing but the permissions that the page gives for that.
+func TestReplayPermissions(t *testing.T) {
+	t.Parallel()
+	v := harness.NewVhost(t)
+	cascade := fewSeconds()
+	cascade["vhost"], cascade["name"] = v.Name, "orders"
+	harness.NewProtocol(t, v.Broker, nil).MustApply(cascade)
+	v.Publish("orders.delivery", "0.0.0.0.billing", "x")
+	arrivals := v.Collect("orders.delivery", harness.DestinationKey(4, "billing"))
+	u := harness.NewUser(t, v.Broker, v.Name)
+	u.Grant(permissionsOf(t, "replays"))
+	_, diagnostics := harness.NewProtocol(t, u.Broker(), nil).Invoke(t.Context(), "rabbitmqdelay_replay",
+		harness.Attributes{"vhost": v.Name, "entry_exchange": "orders.d.h.m.s"})
+	harness.NoErrors(t, diagnostics)
+	v.Arrived(arrivals, 1)
+}
+
 // permissionExample is a cascade on the page on permissions with the expressions below it.
 type permissionExample struct {
 	title         string
@@ -269,7 +285,7 @@ type permissionExample struct {
 
 func permissionsPage(t testing.TB) string {
 	t.Helper()
-	text, err := os.ReadFile("../../templates/guides/permissions.md")
+	text, err := os.ReadFile("../../templates/guides/permissions.md.tmpl")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,11 +325,16 @@ func permissionExamples(t testing.TB) []permissionExample {
 	return examples
 }
 
-// of is the example in a base.
+// of is the example in a base, with four levels.
 func (e permissionExample) of(base int) permissionExample {
 	e.configuration = maps.Clone(e.configuration)
-	e.configuration["base"] = base
+	e.configuration["base"], e.configuration["levels"] = base, 4
 	return e
+}
+
+// fewSeconds are the exchanges of the default units, with the delay queues of two seconds.
+func fewSeconds() harness.Attributes {
+	return harness.Attributes{"units": harness.TextList("1d", "1h", "1m", "1s"), "max_delay": "2s"}
 }
 
 // in is the example's configuration in a vhost.

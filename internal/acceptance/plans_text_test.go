@@ -38,6 +38,23 @@ func TestAccPlanTexts(t *testing.T) {
 		t.Parallel()
 		planReadsAfterDamages(harness.NewVhost(t))
 	})
+	t.Run("picture", func(t *testing.T) {
+		t.Parallel()
+		planOfThePicture(harness.NewLargeVhost(t))
+	})
+}
+
+// planOfThePicture is of the default cascade, which the README declares.
+func planOfThePicture(v *harness.Vhost) {
+	tf := v.CommandLine()
+	configuration := block(harness.CascadeType, "orders", `name = "orders"`)
+	planText(tf, configuration)
+	tf.MustRun("apply", "-no-color", "plan")
+	v.DeclareQueue("audit", nil)
+	v.Bind("orders.s", "#", "queue", "audit")
+	v.Do(plan.Unbind{Binding: topology.Binding{Source: "orders.s", RoutingKey: "*.*.*.30.#",
+		DestinationType: topology.ToQueue, Destination: "orders.30s"}})
+	planLooks(v, tf, "drift.ansi", configuration)
 }
 
 func planReadsAfterDamages(v *harness.Vhost) {
@@ -84,11 +101,6 @@ func planReadsAfterDamages(v *harness.Vhost) {
 		planReads(v, tf, damage.file, usual)
 		v.Do(plan.Repair(expanded, v.Objects()).Steps()...)
 	}
-
-	v.Do(plan.DeleteQueue{Queue: lowest})
-	bind()
-	planLooks(v, tf, "drift.ansi", usual)
-	v.Do(plan.Repair(expanded, v.Objects()).Steps()...)
 
 	planReads(v, tf, "change-of-lookahead.txt", cascadeOf("levels = 3", "lookahead = 1"))
 	planReads(v, tf, "rebuild.txt", cascadeOf("levels = 3", `queue_type = "classic"`))

@@ -17,25 +17,31 @@ import (
 // starts. Then it is imported, with and without the preset in the configuration, delivers on time, and goes.
 func TestPresets(t *testing.T) {
 	t.Parallel()
-	for preset, entry := range map[delay.Preset]string{
-		delay.NServiceBus: "nsb.v2.delay-level-27", delay.NServiceBusV1: "nsb.delay-level-27",
-		delay.Celery: "celery_delayed_27", delay.CeleryClassic: "celery_delayed_27",
+	for entry, is := range map[string]delay.Config{
+		"nsb.v2.delay-level-27":   {Preset: delay.NServiceBus},
+		"nsb.delay-level-27":      {Preset: delay.NServiceBusV1},
+		"celery_delayed_27":       {Preset: delay.Celery},
+		"tasks_celery_delayed_27": {Preset: delay.Celery, Prefix: "tasks"},
+		"old_celery_delayed_27":   {Preset: delay.CeleryClassic, Prefix: "old"},
 	} {
-		t.Run(string(preset), func(t *testing.T) {
-			livePreset(t, preset, entry)
+		t.Run(entry, func(t *testing.T) {
+			livePreset(t, is.Preset, is.Prefix, entry)
 		})
 	}
 }
 
 // livePreset takes a cascade of one preset through its life.
-func livePreset(t *testing.T, preset delay.Preset, entry string) {
+func livePreset(t *testing.T, preset delay.Preset, prefix, entry string) {
 	t.Parallel()
 	v := harness.NewVhost(t)
 	given := harness.Attributes{"vhost": v.Name, "preset": string(preset)}
+	if prefix != "" {
+		given["prefix"] = prefix
+	}
 	p := harness.NewProtocol(t, v.Broker, nil)
 	p.MustApply(given)
 	p.MustBeSettled(given)
-	want := harness.Expand(t, delay.Config{Vhost: v.Name, Preset: preset, CreateDeliveryExchange: true})
+	want := harness.Expand(t, delay.Config{Vhost: v.Name, Preset: preset, Prefix: prefix, CreateDeliveryExchange: true})
 	// RabbitMQ adds the type that was left out (4.0).
 	if left := plan.Repair(want, v.Exported()).Steps(); len(left) > 0 {
 		t.Errorf("what is exported is not the preset: %v", left)

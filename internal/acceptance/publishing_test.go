@@ -543,7 +543,7 @@ func expectsPublisher(t *testing.T, directory string, environment []string, comm
 	}
 }
 
-// The snippets, as they stand in the guide, send a message through a cascade of each form. They find it delivered on
+// The snippets, as they stand in the examples, send a message through a cascade of each form. They find it delivered on
 // time. They send it again without the broker's own headers. They refuse a delay that is out of range, and notice a
 // message that no binding takes.
 func TestAccPublishing(t *testing.T) {

@@ -2,6 +2,7 @@ package acceptance
 
 import (
 	"maps"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -106,11 +107,32 @@ func TestQueueArgumentsImport(t *testing.T) {
 				harness.Attributes{"vhost": v.Name, "entry_exchange": desired.Entry})
 			harness.NoErrors(t, diagnostics)
 			findings, _ := harness.PlainMap(t, found)["findings"].([]any)
-			if want := 28 * min(len(is.says), 1); len(findings) != want {
+			if want := v.Findings(28 * min(len(is.says), 1)); len(findings) != want {
 				t.Errorf("there are %d findings, not %d: %v", len(findings), want, findings)
 			}
 		})
 	}
+}
+
+// So is that of queues without a type in a vhost where such queues are quorum queues.
+func TestQueueArgumentsImportOfTheDefaultType(t *testing.T) {
+	t.Parallel()
+	v := harness.NewVhost(t)
+	v.Request(http.MethodPut, []byte(`{"default_queue_type": "quorum"}`), "vhosts", v.Name)
+	v.DeclareQueue("probe", nil)
+	var made struct{ Type string }
+	v.Get(&made, "queues", v.Name, "probe")
+	t.Logf("a queue without a type is a %s queue", made.Type)
+	v.Do(plan.DeleteQueue{Queue: topology.Queue{Name: "probe"}})
+	desired := expanded(t, delay.Config{Vhost: v.Name, Name: "app", Levels: 4, Lookahead: 1,
+		CreateDeliveryExchange: true, QueueArguments: topology.Arguments{}}, "")
+	says := []string{"no x-dead-letter-strategy = at-least-once on "}
+	if made.Type == string(delay.Classic) {
+		says = nil
+	}
+	mustBeNoOp(t, v, harness.NewProtocol(t, v.Broker, nil), desired,
+		configured(delay.QueueType(made.Type), topology.Arguments{}).With(harness.Attributes{"vhost": v.Name,
+			"name": "app", "levels": 4, "lookahead": 1, "strict_keys": false, "park_unroutable": false}), says)
 }
 
 // So is that of a ladder.
@@ -153,7 +175,7 @@ func TestQueueArgumentsThatDiffer(t *testing.T) {
 	text := harness.WarningText(p.Refresh(t.Context()))
 	harness.MustSay(t, "the refresh", text, "- The queue app.delay-02 has x-max-length 9. At 9 messages, the oldest "+
 		"leave it early. The next apply recreates it, if it is empty.\n\nAn application that declares such a queue "+
-		"as it is now will not start after that apply: RabbitMQ answers 406 PRECONDITION_FAILED.")
+		"or exchange as it is now will not start after that apply: RabbitMQ answers 406 PRECONDITION_FAILED.")
 	if strings.Count(text, "\n- ") != 1 {
 		t.Errorf("the refresh says more: %s", text)
 	}

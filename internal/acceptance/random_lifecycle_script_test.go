@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	"pgregory.net/rapid"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
@@ -62,6 +63,7 @@ var options = []option{
 	{"cascade", "base", 3}, {"cascade", "base", 10},
 	{"ladder", "delays", []string{"50ms"}}, {"ladder", "delays", []string{"100ms", "200ms", "1h", "2h"}},
 	{"ladder", "queue_name", "NAME.q-%s"},
+	{"ladder", "binding_keys", 1}, {"ladder", "binding_keys", 2}, // see ownKeys
 	{"ladder", "dead_letter_routing_key", "late.x"},
 	{"destination", "match", "suffix"},
 	{"destination", "address", "y"},
@@ -75,6 +77,12 @@ func (d resourceBlock) with(o option) resourceBlock {
 	d.given = d.given.With(harness.Attributes{o.name: o.value})
 	if text, ok := o.value.(string); ok {
 		d.given[o.name] = strings.ReplaceAll(text, "NAME", fmt.Sprint(d.given["name"]))
+	}
+	if first, ok := o.value.(int); ok && o.name == "binding_keys" {
+		d.keys = first
+	}
+	if delays, ok := d.given["delays"].([]string); ok && d.keys > 0 {
+		d.given["binding_keys"] = ownKeys(delays, d.keys)
 	}
 	switch o.name {
 	case "create_delivery_exchange":
@@ -92,6 +100,15 @@ func (d resourceBlock) with(o option) resourceBlock {
 		}
 	}
 	return d
+}
+
+// ownKeys gives each delay a key of its own, in an order that begins with another one for each number.
+func ownKeys(delays []string, first int) map[string]tftypes.Value {
+	keys := map[string]string{}
+	for i, label := range delays {
+		keys[label] = fmt.Sprintf("k%d.#", (i+first)%len(delays))
+	}
+	return stringMap(keys)
 }
 
 var (
@@ -400,6 +417,13 @@ func (l *lifecycle) sendOne(address string, values map[string]any, word string, 
 		label := labels[n%len(labels)]
 		sent.delay, _ = time.ParseDuration(label)
 		key = label + "." + word
+		if keys, has := l.wanted[address].given["binding_keys"].(map[string]tftypes.Value); has {
+			var own string
+			if err := keys[label].As(&own); err != nil {
+				l.Fatal(err)
+			}
+			key = strings.TrimSuffix(own, "#") + word
+		}
 	} else {
 		s := scaleOf(l, harness.AsMap(l, values["publisher"]))
 		sent.delay = min(time.Duration(n%5)*s.Resolution(), s.Longest)
@@ -553,7 +577,7 @@ func (l *lifecycle) account() {
 // missing takes messages from all queues with this end of their names, until all have been found of which something
 // holds, or it is late. It returns the rest.
 func (l *lifecycle) missing(suffix string, holds func(*message) bool) (ids []string) {
-	for deadline := time.Now().Add(4 * deadLetterRetry); ; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(harness.Patience); ; time.Sleep(100 * time.Millisecond) {
 		l.takeFrom(suffix)
 		l.look()
 		ids = nil

@@ -238,6 +238,26 @@ func (l *lifecycle) claimsOfSecond() (claims []claim) {
 	return claims
 }
 
+// secondGoesOn applies the configuration of the second state again. It tells whether all is as both states want it.
+func (l *lifecycle) secondGoesOn(wanted configuration) bool {
+	return len(l.theirs) == 0 || l.applySecond(secondApplies) == "" && !l.isContested(wanted)
+}
+
+// isContested tells whether both states have an entry, and want something else of it. It is as the last one had it.
+func (l *lifecycle) isContested(wanted configuration) bool {
+	for address, theirs := range l.theirs {
+		second := l.second.state[l.theirs.key(address)]
+		for other, ours := range wanted {
+			first := l.state[wanted.key(other)]
+			if second != nil && first != nil && entryOf(l, first) == entryOf(l, second) &&
+				ours.with(adopts).String() != theirs.with(adopts).String() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // sharedWithSecond ends a script: what goes first takes along what another entry has too.
 const sharedWithSecond = "as documented: objects have two owners under different entries"
 

@@ -222,7 +222,7 @@ func (l *lifecycle) apply(how schedule) (refusal string) {
 	l.met("applies that succeeded")
 	l.Logf("  apply %s: success", how)
 	if how.Target != "" || how.Between != nil || how.NoRefresh && l.damaged ||
-		l.damaged && len(l.theirs) > 0 && l.applySecond(secondApplies) != "" {
+		l.damaged && !l.secondGoesOn(wanted) {
 		return ""
 	}
 	l.damaged = false

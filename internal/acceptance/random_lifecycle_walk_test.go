@@ -32,6 +32,7 @@ type resourceBlock struct {
 	byName      bool   // without a reference
 	given       harness.Attributes
 	createFirst bool // create_before_destroy
+	keys        int  // of a ladder with keys of its own, see ownKeys
 }
 
 type configuration map[string]resourceBlock

@@ -21,7 +21,7 @@ import (
 //   - after 5 min 55 s to 6 min 0 s: 15 and 14 of them.
 func TestRefusedMessagesAreOfferedAgain(t *testing.T) {
 	t.Parallel()
-	const interval, unit = 8 * time.Second, 100 * time.Millisecond
+	const interval, unit = 12 * time.Second, 100 * time.Millisecond
 	b := brokertest.Own(t,
 		brokertest.WithSetting("dead_letter_worker_publisher_confirm_timeout", int(interval.Milliseconds())))
 	v := harness.NewVhostNamed(t, b, "refused")
@@ -42,7 +42,8 @@ func TestRefusedMessagesAreOfferedAgain(t *testing.T) {
 	v.Publish("t.delay-00", "1.full", "first")
 	time.Sleep(interval / 4) // so that the second one is refused in the middle of the interval
 	v.Publish("t.delay-00", "1.full", "second")
-	time.Sleep(interval / 2) // by then it has been refused
+	v.Settled("t.delay-00")
+	time.Sleep(interval / 4) // by then it has been refused, and the first one has not been offered again
 	// The first one begins the intervals. At the end of the first, the second has not waited for one yet.
 	due := map[string]time.Duration{"first": interval, "second": 2 * interval}
 	for _, a := range v.Arrived(v.Consume("full"), filler-1+2)[filler-1:] {

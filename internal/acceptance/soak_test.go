@@ -184,8 +184,9 @@ func (s *soak) cascade(name string, further harness.Attributes) *soakCascade {
 }
 
 func (c *soakCascade) stream() {
-	c.Traffic = harness.NewTraffic(c.soak, harness.TrafficConfig{URIs: []string{c.broker.AMQPURI}, Vhost: c.soak.vhost,
-		Name: c.name, Levels: soakLevels, Unit: soakUnit,
+	c.Traffic = harness.NewTraffic(c.soak, harness.TrafficConfig{URIs: []string{c.broker.AMQPURI},
+		Through: harness.Resolve(c.soak, delay.Config{Vhost: c.soak.vhost, Name: c.name, Levels: soakLevels,
+			Resolution: soakUnit, CreateDeliveryExchange: true}),
 		Publishers: 2, Pause: 5 * time.Millisecond, Delay: harness.AnyDelay(soakLevels, soakUnit)})
 }
 

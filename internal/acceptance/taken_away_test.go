@@ -71,11 +71,13 @@ func TestVhostIsDeletedMeanwhile(t *testing.T) {
 // loseVhost deletes the vhost, and looks at what the operation says.
 func loseVhost(o harness.Interrupted, t *testing.T, at harness.Point, waits bool) {
 	a, _ := prepareAsUser(o, t, at)
-	gone := make(chan struct{})
+	gone, took := make(chan struct{}), time.Duration(0)
 	a.Proxy.Kill = func() {
 		go func() {
 			defer close(gone)
+			began := time.Now()
 			a.Try(a.API.DeleteVhost(a.Name))
+			took = time.Since(began)
 		}()
 		if waits {
 			<-gone
@@ -85,12 +87,16 @@ func loseVhost(o harness.Interrupted, t *testing.T, at harness.Point, waits bool
 	mustHaveStruck(a)
 	<-gone
 	text := harness.ErrorText(diagnostics)
+	// RabbitMQ takes permissions first. The provider waits 6 s for the rest, and then names both causes.
+	if took > 5*time.Second && strings.Contains(text, "may not use it, or it does not exist") {
+		t.Skipf("a busy machine: RabbitMQ took %s to delete the vhost", took)
+	}
 	diagnostics = slices.DeleteFunc(diagnostics, func(d *tfprotov6.Diagnostic) bool { // it may warn of damages
 		return d.Severity != tfprotov6.DiagnosticSeverityError
 	})
 	// a part of it was still there
 	says := strings.Contains(text, "vhost not found") ||
-		strings.Contains(text, "somebody else changed the cascade meanwhile") ||
+		strings.Contains(text, "another application changed the cascade meanwhile") ||
 		strings.Contains(text, "{shutdown,") // which RabbitMQ says while it stops the vhost
 	// Policies are read beside all else, which may have been there before.
 	mustFail := waits && o.Verb != "destroy" && !strings.Contains(at.Path, "policies")

@@ -100,18 +100,21 @@ func sendsInUnits(v *harness.Vhost) {
 		sent[key] = harness.BrokerTime()
 		v.Publish(unitsEntry, key, key)
 	}
-	for i, a := range v.Arrived(billing, len(sent)) {
-		key := string(a.Body)
-		took, asked := a.At.Sub(sent[key]), time.Duration(i)*time.Second
-		if want := fmt.Sprintf("0.0.0.%d.billing", i); key != want {
-			v.T.Errorf("message %d to arrive is that with key %s, want %s", i, key, want)
+	for _, a := range v.Arrived(billing, len(sent)) {
+		key, seconds := string(a.Body), 0
+		began, waits := sent[key]
+		delete(sent, key) // each arrives once
+		if _, err := fmt.Sscanf(key, "0.0.0.%d.billing", &seconds); err != nil || !waits {
+			v.T.Errorf("a message with key %s arrives: %v", key, err)
 		}
+		// Not in order: on a busy machine, a publisher may take a second for a message.
+		took, asked := a.At.Sub(began), time.Duration(seconds)*time.Second
 		if took < asked || took > asked+mostLateness {
 			v.T.Errorf("the message with key %s took %s", key, took)
 		}
 		through := map[string]int64{}
-		if i > 0 {
-			through[fmt.Sprintf("orders.%ds", i)] = 1
+		if seconds > 0 {
+			through[fmt.Sprintf("orders.%ds", seconds)] = 1
 		}
 		if died := timesDied(a); !maps.Equal(died, through) {
 			v.T.Errorf("the message with key %s has waited in %v, want %v", key, died, through)
@@ -149,11 +152,14 @@ func TestUnitsAreWatched(t *testing.T) {
 	harness.NoErrors(t, diagnostics)
 	seen := harness.PlainMap(t, found)
 	for name, want := range map[string]any{"units": []any{"1d", "1h", "1m", "1s"}, "base": nil, "levels": int64(4),
-		"resolution": "1s", "max_delay": "30d", "messages": int64(many + 1), "findings": []any{},
+		"resolution": "1s", "max_delay": "30d", "messages": int64(many + 1),
 	} {
 		if fmt.Sprint(seen[name]) != fmt.Sprint(want) {
 			t.Errorf("the data source has %s = %v, want %v", name, seen[name], want)
 		}
+	}
+	if found, _ := seen["findings"].([]any); len(found) != v.Findings(0) {
+		t.Errorf("the data source has the findings %v", found)
 	}
 	held := map[any]any{}
 	queues, _ := seen["queues"].([]any)
@@ -175,11 +181,13 @@ func TestUnitsAreWatched(t *testing.T) {
 		t.Errorf("the probe is %d ms late", late)
 	}
 
-	v.Eventually("the message of the probe is in no count", func() bool { return v.Counted("orders.2s") == 0 })
-	harness.NoErrors(t, p.Refresh(t.Context()))
-	todo := p.Plan(t.Context(), nil)
-	harness.MustSay(t, "the plan of a destroy", harness.WarningText(todo.Diagnostics),
-		"125 messages are on the way through it now", wouldFail)
+	var todo harness.PlannedChange
+	v.Eventually("the plan of a destroy counts all messages but that of the probe", func() bool {
+		harness.NoErrors(t, p.Refresh(t.Context()))
+		todo = p.Plan(t.Context(), nil)
+		return strings.Contains(harness.WarningText(todo.Diagnostics), "125 messages are on the way through it now")
+	})
+	harness.MustSay(t, "the plan of a destroy", harness.WarningText(todo.Diagnostics), wouldFail)
 	harness.MustSay(t, "the error of a destroy", harness.ErrorText(p.Apply(t.Context(), todo)),
 		`queue "orders.30m": 124`, `queue "orders.7d": 1`)
 	p.MustBeSettled(given)

@@ -25,9 +25,10 @@ func newUnplanned(t *testing.T) *unplanned {
 	t.Helper()
 	v := harness.NewVhost(t)
 	u := &unplanned{Vhost: v, Protocol: harness.NewProtocol(t, v.Broker, nil),
-		given: harness.Attributes{"vhost": v.Name, "name": "t", "levels": 4},
-		desired: harness.Expand(t, delay.Config{Vhost: v.Name, Name: "t", Levels: 4, CreateDeliveryExchange: true,
-			StrictKeys: true, ParkUnroutable: true})}
+		// Long enough for a message to wait on while a busy machine deletes its queue.
+		given: harness.Attributes{"vhost": v.Name, "name": "t", "levels": 4, "resolution": "10s"},
+		desired: harness.Expand(t, delay.Config{Vhost: v.Name, Name: "t", Levels: 4, Resolution: 10 * time.Second,
+			CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true})}
 	u.MustApply(u.given)
 	v.DeclareQueue("audit", map[string]any{"x-queue-type": "classic"})
 	return u

@@ -69,7 +69,8 @@ var suites = []suite{
 		}
 		return control.New(b, r).Units(ctx, s.control)
 	}},
-	{"cluster", inCluster},
+	{"cluster", inCluster(dataplane.Cluster)},
+	{"cluster-idle", inCluster(dataplane.ClusterIdle)},
 	{"terraform", func(ctx context.Context, b *brokertest.Broker, r *sample.Recorder, s settings) error {
 		return control.New(b, r).Run(ctx, s.control)
 	}},
@@ -101,19 +102,23 @@ func onData(
 
 // inCluster measures in a cluster of containers of the broker's image. Each has a share of a core, so that
 // a node is busy before the machine is. The broker stands idle meanwhile.
-func inCluster(ctx context.Context, b *brokertest.Broker, r *sample.Recorder, s settings) (err error) {
-	const nodes, cores = 3, 0.4
-	image, isContainer := strings.CutPrefix(b.Source, "container ")
-	if !isContainer {
-		fmt.Println("cluster: left out, because it takes containers: name an image")
-		return nil
+func inCluster(
+	measure func(context.Context, *brokertest.Cluster, *sample.Recorder, dataplane.ClusterOptions) error,
+) func(context.Context, *brokertest.Broker, *sample.Recorder, settings) error {
+	return func(ctx context.Context, b *brokertest.Broker, r *sample.Recorder, s settings) (err error) {
+		const nodes, cores = 3, 0.4
+		image, isContainer := strings.CutPrefix(b.Source, "container ")
+		if !isContainer {
+			fmt.Println("cluster: left out, because it takes containers: name an image")
+			return nil
+		}
+		cluster, err := brokertest.StartCluster(ctx, os.Stdout, image, nodes, brokertest.WithCores(cores))
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, cluster.Stop()) }()
+		return measure(ctx, cluster, r, s.cluster)
 	}
-	cluster, err := brokertest.StartCluster(ctx, os.Stdout, image, nodes, brokertest.WithCores(cores))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, cluster.Stop()) }()
-	return dataplane.Cluster(ctx, cluster, r, s.cluster)
 }
 
 func run(short bool, images []string, only, out string, messages, rounds int) error {

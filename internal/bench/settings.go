@@ -53,7 +53,9 @@ func brief() settings {
 		deadLetter: dataplane.DeadLetterOptions{
 			Lookaheads: []int{1, full}, QueueTypes: []delay.QueueType{delay.Classic}, Messages: 5000, Rounds: 1,
 		},
-		units: dataplane.UnitOptions{Units: []dataplane.Units{decimal, daysToSeconds}, Rounds: 3, Time: time.Second},
+		units: dataplane.UnitOptions{
+			Units: []dataplane.Units{decimal, daysToSeconds}, Rounds: 3, Time: 2 * time.Second,
+		},
 		control: control.Options{Levels: []int{28}, Latency: []time.Duration{20 * time.Millisecond},
 			Rounds: 2, Other: other()},
 	}
@@ -89,11 +91,11 @@ func long(messages, given int) settings {
 			Paced: dataplane.PacedOptions{Rates: []float64{1000}, Time: 5 * time.Second, Delays: dataplane.UpTo(31)},
 		},
 		units: dataplane.UnitOptions{
-			Units: compared, Rounds: rounds(3), Time: time.Second, Messages: 10_000, Idle: layouts,
-			// a minute to two hours, in milliseconds
-			Paced: dataplane.PacedOptions{Delays: []int64{60, 300, 1800, 3600, 7200}, Search: true, Rounds: rounds(2),
-				Rates: []float64{1000, 2000, 4000, 6000}, Time: 2 * time.Second},
-			Random: dataplane.PacedOptions{Delays: dataplane.UpTo(7200), Rates: []float64{1000}, Rounds: rounds(2),
+			Units: compared, Rounds: rounds(3), Time: 3 * time.Second, Messages: 10_000, Idle: layouts,
+			// a minute to two hours, in milliseconds; in one round, because a search takes minutes
+			Paced: dataplane.PacedOptions{Delays: []int64{60, 300, 1800, 3600, 7200}, Search: true, Rounds: 1,
+				Rates: []float64{1000, 2000, 4000}, Time: 2 * time.Second},
+			Random: dataplane.PacedOptions{Delays: dataplane.UpTo(7200), Rates: []float64{1000}, Rounds: 1,
 				Time: 2 * time.Second},
 		},
 		cluster: dataplane.ClusterOptions{

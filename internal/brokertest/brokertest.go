@@ -150,15 +150,16 @@ type options struct {
 	pathPrefix string
 	tls        *TLS
 	metrics    bool
-	cores      float64 // of a container, 0 for no limit
+	plugins    []string // beside that of the management API
+	cores      float64  // of a container, 0 for no limit
 	inMemory   bool
 	own        bool    // of one test
 	member     *Member // of a cluster
 }
 
 func (o options) configures() bool {
-	return o.own || len(o.config)+len(o.settings)+len(o.loads) > 0 || o.pathPrefix != "" || o.tls != nil ||
-		o.metrics
+	return o.own || len(o.config)+len(o.settings)+len(o.loads)+len(o.plugins) > 0 || o.pathPrefix != "" ||
+		o.tls != nil || o.metrics
 }
 
 // WithImage starts a container of this image, or fails.
@@ -201,7 +202,14 @@ type TLS struct {
 func WithTLS(tls TLS) Option { return func(o *options) { o.tls = &tls } }
 
 // WithMetrics enables the Prometheus plugin, see [Broker.MetricsEndpoint].
-func WithMetrics() Option { return func(o *options) { o.metrics = true } }
+func WithMetrics() Option {
+	return func(o *options) { o.metrics, o.plugins = true, append(o.plugins, "rabbitmq_prometheus") }
+}
+
+// WithPlugins enables further plugins that come with RabbitMQ, such as "rabbitmq_shovel".
+func WithPlugins(names ...string) Option {
+	return func(o *options) { o.plugins = append(o.plugins, names...) }
+}
 
 // Stop ends the broker if Start started it, and removes what it had written. A second call does nothing.
 func (b *Broker) Stop() error {
@@ -268,8 +276,9 @@ func (b *Broker) Forward() (*httputil.ReverseProxy, error) {
 	}
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		// More than a client has open. What nobody asked to compress may be read on the way.
-		Transport: &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 5 * time.Second, DisableCompression: true},
+		// More than a client has open. None is idle for longer than in [Main]. What nobody asked to compress may be
+		// read on the way.
+		Transport: &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Second, DisableCompression: true},
 		ErrorLog:  log.New(io.Discard, "", 0),
 	}, nil
 }

@@ -3,6 +3,7 @@ package brokertest
 import (
 	"fmt"
 	"path"
+	"strings"
 )
 
 // conf returns the lines of rabbitmq.conf that the options ask for, with the files of [options.files] in dir.
@@ -50,8 +51,8 @@ func (o options) files() map[string][]byte {
 	if o.loads != nil {
 		files[definitionsFile] = o.loads
 	}
-	if o.metrics {
-		files["enabled_plugins"] = []byte("[rabbitmq_management,rabbitmq_prometheus].\n")
+	if len(o.plugins) > 0 {
+		files["enabled_plugins"] = fmt.Appendf(nil, "[rabbitmq_management,%s].\n", strings.Join(o.plugins, ","))
 	}
 	return files
 }

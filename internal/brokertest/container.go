@@ -57,7 +57,7 @@ func dockerDaemon(ctx context.Context) (_ *testcontainers.DockerClient, err erro
 		}
 	}()
 	quiet()
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second) // a daemon that is not there refuses at once
 	defer cancel()
 	docker, err := testcontainers.NewDockerClientWithOpts(ctx)
 	if err == nil {
@@ -177,7 +177,7 @@ func runContainer(
 		err = created.Start(ctx)
 	}
 	if err == nil {
-		ready, cancel := context.WithTimeout(ctx, 2*time.Minute)
+		ready, cancel := context.WithTimeout(ctx, 5*time.Minute)
 		defer cancel()
 		err = b.waitReady(ready, c.ended)
 	}
@@ -323,7 +323,7 @@ func (c *runningContainer) stop() error {
 		return nil
 	}
 	c.stopped = true
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	_, err := c.docker.ContainerRemove(ctx, c.id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 	if c.stdin.Conn != nil {
@@ -362,7 +362,7 @@ func (c *runningContainer) again(end string) error {
 	if c.stopped {
 		return errors.New("it is stopped")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	if _, err := c.command(ctx, "sh", "-c", "touch "+againFile+" && "+end); err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 // startNode starts a private node with a rabbitmq-server script. Another process may take one of the
 // ports between their choice and their use: then the node fails at once and is started with others.
 func startNode(ctx context.Context, script string, o options) (*Broker, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	var err error
 	for range 3 {
@@ -219,7 +219,7 @@ func (n *node) restart() error {
 	}
 	select {
 	case <-n.ended:
-	case <-time.After(time.Minute):
+	case <-time.After(3 * time.Minute):
 		return errors.New("it does not stop")
 	}
 	return n.again()

@@ -3,11 +3,13 @@ package brokertest
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"regexp"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Shared returns the broker that the tests of one binary share, with its data in memory. It starts at its first use; a
@@ -60,6 +62,11 @@ func Guard() {
 // Main runs the tests, stops the shared broker and exits.
 func Main(m *testing.M) {
 	Guard()
+	// RabbitMQ closes a connection 5 s after an answer. Go does not repeat a PUT, POST or DELETE that meets that. On a
+	// busy machine, Go may close an idle connection some seconds late.
+	if transport, is := http.DefaultTransport.(*http.Transport); is {
+		transport.IdleConnTimeout = time.Second
+	}
 	code := m.Run()
 	if sharedStarted {
 		if b, err := shared(); err == nil {

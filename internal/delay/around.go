@@ -32,28 +32,11 @@ func (c Cascade) shared() shared {
 		c.QueueType, c.QueueArguments, c.ParkUnroutable, c.Preset != "", ofCascades, c.QuorumOptions}
 }
 
-func (l Ladder) shared() shared {
-	return shared{l.Vhost, l.Name, l.DeliveryExchange, l.CreateDeliveryExchange, l.QueueType, l.QueueArguments,
-		l.ParkUnroutable, false, ofLadders, l.QuorumOptions}
-}
-
 // What the default names add to the name of a cascade or a ladder.
 const (
 	defaultDelivery = ".delivery"
 	parkingSuffix   = ".unroutable"
 )
-
-// check checks everything but the names.
-func (p shared) check(errs *Errors) {
-	if hidesFromURLs(p.vhost) {
-		errs.add("vhost", "is %q, which the management API cannot reach; use another vhost", p.vhost)
-	}
-	if p.queueType != Quorum && p.queueType != Classic {
-		errs.add("queue_type", "is %q; it can be %q or %q", p.queueType, Quorum, Classic)
-	}
-	p.QuorumOptions.check(p.queueType, errs)
-	p.checkArguments(errs)
-}
 
 // parking is the name of the alternate exchange, of its queue, and of the policy, where one names the exchange.
 func (p shared) parking() string { return p.name + parkingSuffix }
@@ -75,7 +58,7 @@ func (p shared) addAround(t *topology.Topology) {
 	arguments := topology.Arguments{"x-queue-type": string(p.queueType)}
 	if p.queueType == Quorum {
 		// RabbitMQ 4.0 drops a message of a quorum queue that is looked at (got and requeued) for
-		// the 20th time. -1 means no limit there, but drops at the first look on 3.10.
+		// the 21st time. -1 means no limit there, but drops at the first look on 3.10.
 		arguments["x-delivery-limit"] = int64(math.MaxInt32)
 		p.place(arguments)
 	}

@@ -97,7 +97,7 @@ func (d Destination) checkAddress(errs *Errors) {
 	}
 	for word := range strings.SplitSeq(d.Address, ".") {
 		if word == "*" || word == "#" {
-			errs.add("address", "is %q, whose word %q would stand for any word and take the messages of others. "+
+			errs.add("address", "is %q, whose word %q would stand for any word and take messages for other addresses. "+
 				"Write one destination for each address, or match = %q for all that end with the same words",
 				d.Address, word, Suffix)
 		}

@@ -9,6 +9,10 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 )
 
+// MaxTTL is the longest TTL of a queue: ten years, for classic and quorum queues,
+// since RabbitMQ 3.10.2 (MAX_EXPIRY_TIMER in rabbit_misc).
+const MaxTTL = 315_360_000_000 * time.Millisecond
+
 const day = 24 * time.Hour
 
 // writtenUnit is a unit that a duration is written in. Those for cascades have a word, too.

@@ -50,3 +50,11 @@ func attributeError(attribute, format string, args ...any) AttributeError {
 	}
 	return AttributeError{attribute, fmt.Sprintf(format, args...)}
 }
+
+func orList[T ~string](values []T) string {
+	quoted := make([]string, len(values))
+	for i, value := range values {
+		quoted[i] = fmt.Sprintf("%q", value)
+	}
+	return strings.Join(quoted, " or ")
+}

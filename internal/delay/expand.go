@@ -56,13 +56,6 @@ func (c Cascade) addExchange(t topology.Topology, level int) {
 	t.Exchanges[e.Name] = e
 }
 
-// Queue is where a message waits that has the number at the level.
-type Queue struct {
-	Name          string
-	Level, Number int
-	TTL           time.Duration
-}
-
 // DelayQueues are those of a level: one for each number but 0.
 func (c Cascade) DelayQueues(level int) []Queue {
 	var queues []Queue

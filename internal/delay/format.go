@@ -37,14 +37,6 @@ func (f Format) checkText() error {
 	return nil
 }
 
-// checkFormat checks a format as units need it, or as the uniform form does.
-func (c Cascade) checkFormat(f Format, check func(Format) error) error {
-	if c.IsUniform() {
-		return check(f)
-	}
-	return f.checkText()
-}
-
 // Same tells whether both formats give the same names to so many levels.
 func (f Format) Same(other Format, levels int) bool { return f.SameQueues(other, DefaultBase, levels) }
 

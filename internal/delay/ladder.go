@@ -61,6 +61,11 @@ const (
 // longest. Resolve and RecognizeLadder make it.
 type Ladder LadderConfig
 
+func (l Ladder) shared() shared {
+	return shared{l.Vhost, l.Name, l.DeliveryExchange, l.CreateDeliveryExchange, l.QueueType, l.QueueArguments,
+		l.ParkUnroutable, false, ofLadders, l.QuorumOptions}
+}
+
 // Resolve decides what the configuration leaves to defaults, and checks the result. An error is of type Errors.
 func (given LadderConfig) Resolve() (Ladder, error) {
 	l := Ladder(given)
@@ -233,7 +238,7 @@ func (l *Ladder) checkNames(errs *Errors, given LadderConfig) {
 		errs.add(queueName, "is %q, which %s", l.QueueName, wrong)
 		return
 	}
-	objects := p.objectsAround(origin("delivery_exchange", given.DeliveryExchange))
+	objects := p.objectsAround(origin("delivery_exchange", given.DeliveryExchange), "name")
 	if l.EntryExchange != "" {
 		objects = append(objects, object{origin("entry_exchange", given.EntryExchange), "exchange", l.EntryExchange})
 	}

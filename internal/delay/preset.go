@@ -1,26 +1,12 @@
 package delay
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
-)
-
-// Preset is the cascade that a framework declares by itself when it starts. RabbitMQ refuses a declaration
-// that differs in a single argument, so a preset leaves nothing to choose.
-type Preset string
-
-// The presets: NServiceBus from version 7 on and 4.3 to 6, Celery from version 5.5 on (kombu 5.5) with quorum
-// and with classic queues.
-const (
-	NServiceBus   Preset = "nservicebus"
-	NServiceBusV1 Preset = "nservicebus_v1"
-	Celery        Preset = "celery"
-	CeleryClassic Preset = "celery_classic"
 )
 
 // presets are the cascades with default names and arguments taken from the frameworks' sources: NServiceBus.RabbitMQ,
@@ -113,18 +99,18 @@ func (c *Cascade) applyPreset(errs *Errors) {
 	}
 }
 
+// refuse is for a preset: a framework's queues have none of the options.
+func (o QuorumOptions) refuse(preset Preset, errs *Errors) {
+	for _, each := range o.given() {
+		errs.add(each.attribute, "is given, and the queues of preset %q have none; leave %s out", preset,
+			each.attribute)
+	}
+}
+
 func fix[T comparable](errs *Errors, preset Preset, attribute string, given *T, fixed T) {
 	var unset T
 	if *given != unset && *given != fixed {
 		errs.add(attribute, "is %v; preset %q has %v, leave %s out", *given, preset, fixed, attribute)
 	}
 	*given = fixed
-}
-
-func orList[T ~string](values []T) string {
-	quoted := make([]string, len(values))
-	for i, value := range values {
-		quoted[i] = fmt.Sprintf("%q", value)
-	}
-	return strings.Join(quoted, " or ")
 }

@@ -104,6 +104,16 @@ func TestPresetFixes(t *testing.T) {
 		err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
+	for _, prefix := range []string{"amq.", strings.Repeat("p", 250)} {
+		for _, parks := range []bool{true, false} {
+			_, err := delay.Config{Preset: delay.Celery, Prefix: prefix, CreateDeliveryExchange: true,
+				ParkUnroutable: parks}.Resolve()
+			var errs delay.Errors
+			if !errors.As(err, &errs) || len(errs) != 1 || errs[0].Attribute != "prefix" {
+				t.Errorf("with prefix %s, the error is %v", prefix, err)
+			}
+		}
+	}
 	same := delay.Config{Preset: delay.CeleryClassic, Levels: 28, Resolution: time.Second,
 		QueueName: "celery_delayed_%d", QueueType: delay.Classic, Lookahead: 1,
 		QueueArguments: topology.Arguments{"x-overflow": "reject-publish"}}

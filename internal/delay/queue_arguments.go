@@ -1,9 +1,8 @@
 package delay
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
+	"math"
 	"slices"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -32,22 +31,22 @@ func resolveArguments(arguments *topology.Arguments, queueType QueueType) {
 // HasUsualArguments tells whether the further arguments are those of a cascade that gives none.
 func (c Cascade) HasUsualArguments() bool { return c.QueueArguments.Equal(usualArguments(c.QueueType)) }
 
-// give says what to write in place of an argument.
-func give(attributes string) string { return fmt.Sprintf("; give %s in its place", attributes) }
+// giveInstead says what to write in place of an argument.
+func giveInstead(attributes string) string { return fmt.Sprintf("; give %s in its place", attributes) }
 
 // ofCascades and ofLadders say why their queues have none of these among the further arguments.
 var (
 	ofCascades = map[string]string{
-		"x-queue-type":              give("queue_type"),
-		"x-message-ttl":             give("units, or levels, base and resolution"),
-		"x-dead-letter-exchange":    give("delivery_exchange"),
+		"x-queue-type":              giveInstead("queue_type"),
+		"x-message-ttl":             giveInstead("units, or levels, base and resolution"),
+		"x-dead-letter-exchange":    giveInstead("delivery_exchange"),
 		"x-dead-letter-routing-key": ", with which messages would lose their delay and their address; leave it out",
 	}
 	ofLadders = map[string]string{
 		"x-queue-type":              ofCascades["x-queue-type"],
-		"x-message-ttl":             give("delays"),
+		"x-message-ttl":             giveInstead("delays"),
 		"x-dead-letter-exchange":    ofCascades["x-dead-letter-exchange"],
-		"x-dead-letter-routing-key": give("dead_letter_routing_key"),
+		"x-dead-letter-routing-key": giveInstead("dead_letter_routing_key"),
 	}
 )
 
@@ -58,31 +57,55 @@ type kind struct {
 }
 
 var (
-	isText   = kind{"a text", is[string]}
-	isNumber = kind{"a whole number", is[int64]}
-	isFlag   = kind{"true or false", is[bool]}
+	isText   = kind{"a text", isOf[string]}
+	isNumber = kind{"a whole number", isWhole}
+	isFlag   = kind{"true or false", isOf[bool]}
 )
 
-func is[T any](value any) bool { _, ok := value.(T); return ok }
+func isOf[T any](value any) bool { _, ok := value.(T); return ok }
+
+// among are some texts.
+func among(texts ...string) kind {
+	return kind{orList(texts), func(value any) bool { text, _ := value.(string); return slices.Contains(texts, text) }}
+}
+
+// isWhole tells whether a value is a whole number of any size.
+func isWhole(value any) bool {
+	float, _ := value.(float64) // it is one from mostNumber on
+	return isOf[int64](value) || math.Abs(float) > mostNumber && !math.IsInf(float, 0)
+}
+
+// mostNumber is the largest number that an argument keeps on its way through JSON.
+const mostNumber = 1<<53 - 1
+
+// within are the whole numbers from least to most.
+func within(least, most int64) kind {
+	return kind{fmt.Sprintf("%d to %d", least, most), func(value any) bool {
+		n, is := value.(int64)
+		return is && least <= n && n <= most
+	}}
+}
 
 // argumentTypes are what RabbitMQ takes for an argument (rabbit_amqqueue:declare_args/0), and the only type of queue
-// that has it. Arguments of plugins are not among them.
+// that has it. Can are the values that some version takes (3.10 to 4.3). Arguments of plugins are not among them.
 var argumentTypes = map[string]struct {
 	kind
 	only QueueType
+	can  kind
 }{
-	"x-dead-letter-strategy":      {isText, Quorum},
-	"x-delivery-limit":            {isNumber, Quorum},
-	"x-expires":                   {isNumber, ""},
-	"x-max-length":                {isNumber, ""},
-	"x-max-length-bytes":          {isNumber, ""},
-	"x-max-priority":              {isNumber, ""},
-	"x-overflow":                  {isText, ""},
-	"x-queue-leader-locator":      {isText, ""},
-	"x-queue-mode":                {isText, Classic},
-	"x-queue-version":             {isNumber, Classic},
-	"x-quorum-initial-group-size": {isNumber, Quorum},
-	"x-single-active-consumer":    {isFlag, ""},
+	"x-dead-letter-strategy": {isText, Quorum, among("at-least-once", "at-most-once")},
+	"x-delivery-limit":       {isNumber, Quorum, within(-mostNumber, mostNumber)},
+	"x-expires":              {isNumber, "", within(1, MaxTTL.Milliseconds())},
+	"x-max-length":           {isNumber, "", within(0, mostNumber)},
+	"x-max-length-bytes":     {isNumber, "", within(0, mostNumber)},
+	"x-max-priority":         {isNumber, Classic, within(0, math.MaxUint8)},
+	"x-overflow":             {isText, "", among("drop-head", "reject-publish", "reject-publish-dlx")},
+	"x-queue-leader-locator": {isText, "", among("balanced", "client-local", "least-leaders", "min-masters",
+		"random")},
+	"x-queue-mode":                {isText, Classic, isText}, // RabbitMQ 4.3 takes any
+	"x-queue-version":             {isNumber, Classic, within(1, 2)},
+	"x-quorum-initial-group-size": {isNumber, Quorum, within(1, mostNumber)},
+	"x-single-active-consumer":    {isFlag, "", isFlag},
 }
 
 // wrongArgument says why a queue cannot have an argument, empty if it can.
@@ -95,31 +118,10 @@ func wrongArgument(queueType QueueType, name string, value any) string {
 		return fmt.Sprintf(", which only %s queues have; leave it out", known.only)
 	case !known.has(value):
 		return fmt.Sprintf(" = %s; it has to be %s", topology.ValueText(value), known.words)
+	case !known.can.has(value):
+		return fmt.Sprintf(" = %s; it can be %s", topology.ValueText(value), known.can.words)
 	}
 	return ""
-}
-
-// checkArguments checks the further arguments.
-func (p shared) checkArguments(errs *Errors) {
-	wrong := maps.Clone(p.instead)
-	for _, each := range append(p.QuorumOptions.given(), p.optionsWithin().given()...) {
-		wrong[each.argument] = give(each.attribute)
-	}
-	for _, name := range slices.Sorted(maps.Keys(p.arguments)) {
-		if why := cmp.Or(wrong[name], wrongArgument(p.queueType, name, p.arguments[name])); why != "" {
-			errs.add("queue_arguments", "has %q%s", name, why)
-		}
-	}
-}
-
-// optionsWithin are the quorum options that stand among the further arguments.
-func (p shared) optionsWithin() QuorumOptions {
-	arguments := maps.Clone(p.arguments)
-	if arguments == nil {
-		return QuorumOptions{}
-	}
-	arguments["x-queue-type"] = string(p.queueType)
-	return QuorumOptionsOf(topology.Queue{Arguments: arguments})
 }
 
 // QueueArgumentsOf reads the further arguments off a delay queue. One that cannot be given is left out: it shows as a

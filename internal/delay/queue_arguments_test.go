@@ -86,6 +86,26 @@ func TestQueueArgumentsErrors(t *testing.T) {
 		{delay.Quorum, "x-overflow", true, `has "x-overflow" = true; it has to be a text`, ""},
 		{delay.Classic, "x-single-active-consumer", "true",
 			`has "x-single-active-consumer" = "true"; it has to be true or false`, ""},
+		{delay.Quorum, "x-overflow", "bogus",
+			`has "x-overflow" = bogus; it can be "drop-head" or "reject-publish" or "reject-publish-dlx"`, ""},
+		{delay.Quorum, "x-expires", int64(0), `has "x-expires" = 0; it can be 1 to 315360000000`, ""},
+		{delay.Classic, "x-expires", int64(315_360_000_001),
+			`has "x-expires" = 315360000001; it can be 1 to 315360000000`, ""},
+		{delay.Classic, "x-expires", 99999999999999999999.0,
+			`has "x-expires" = 100000000000000000000; it can be 1 to 315360000000`, ""},
+		{delay.Quorum, "x-delivery-limit", float64(1 << 53), `has "x-delivery-limit" = 9007199254740992; it can be ` +
+			"-9007199254740991 to 9007199254740991", ""},
+		{delay.Classic, "x-max-length", int64(-1), `has "x-max-length" = -1; it can be 0 to 9007199254740991`, ""},
+		{delay.Quorum, "x-dead-letter-strategy", "bogus",
+			`has "x-dead-letter-strategy" = bogus; it can be "at-least-once" or "at-most-once"`, ""},
+		{delay.Quorum, "x-max-priority", int64(5), `has "x-max-priority", which only classic queues have; leave it out`,
+			""},
+		{delay.Classic, "x-max-priority", int64(256), `has "x-max-priority" = 256; it can be 0 to 255`, ""},
+		{delay.Classic, "x-queue-version", int64(9), `has "x-queue-version" = 9; it can be 1 to 2`, ""},
+		{delay.Quorum, "x-quorum-initial-group-size", int64(0),
+			`has "x-quorum-initial-group-size" = 0; it can be 1 to 9007199254740991`, ""},
+		{delay.Quorum, "x-queue-leader-locator", "bogus", `has "x-queue-leader-locator" = bogus; it can be ` +
+			`"balanced" or "client-local" or "least-leaders" or "min-masters" or "random"`, ""},
 	} {
 		given := topology.Arguments{test.name: test.value}
 		_, ofCascade := delay.Config{Name: "t", Levels: 2, QueueType: test.queueType, QueueArguments: given}.Resolve()
@@ -106,5 +126,31 @@ func TestQueueArgumentsErrors(t *testing.T) {
 		QueueArguments: topology.Arguments{"x-queue-leader-locator": "random"}}
 	if _, err := both.Resolve(); err == nil || !strings.Contains(err.Error(), "give queue_leader_locator") {
 		t.Errorf("of two leader locators, the error is %v", err)
+	}
+}
+
+// A configuration may have what some version from 3.10 to 4.3 takes: an import of it changes nothing.
+func TestQueueArgumentsOfSomeVersion(t *testing.T) {
+	for name, test := range map[string]struct {
+		queueType delay.QueueType
+		value     any
+	}{
+		"x-queue-mode":           {delay.Classic, "bogus"},
+		"x-queue-version":        {delay.Classic, int64(1)},
+		"x-max-priority":         {delay.Classic, int64(255)},
+		"x-queue-leader-locator": {delay.Classic, "min-masters"},
+		"x-delivery-limit":       {delay.Quorum, int64(-2)},
+		"x-max-length":           {delay.Quorum, int64(0)},
+		"x-overflow":             {delay.Quorum, "reject-publish-dlx"},
+		"x-expires":              {delay.Quorum, int64(315_360_000_000)},
+		"":                       {delay.Quorum, "x"},
+	} {
+		given := topology.Arguments{name: test.value}
+		c, err := delay.Config{Name: "t", Levels: 2, QueueType: test.queueType, QueueArguments: given}.Resolve()
+		if err != nil {
+			t.Errorf("%v are refused: %s", given, err)
+		} else if got := delay.QueueArgumentsOf(c.Expand().Queues["t.delay-00"]); !got.Equal(given) {
+			t.Errorf("%v come back as %v", given, got)
+		}
 	}
 }

@@ -62,14 +62,6 @@ func (o QuorumOptions) check(queueType QueueType, errs *Errors) {
 	}
 }
 
-// refuse is for a preset: a framework's queues have none of the options.
-func (o QuorumOptions) refuse(preset Preset, errs *Errors) {
-	for _, each := range o.given() {
-		errs.add(each.attribute, "is given, and the queues of preset %q have none; leave %s out", preset,
-			each.attribute)
-	}
-}
-
 // place adds the arguments that say where in a cluster a queue is.
 func (o QuorumOptions) place(arguments topology.Arguments) {
 	o.MaxLength = 0

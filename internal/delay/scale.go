@@ -12,24 +12,12 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 )
 
-// MaxTTL is the longest TTL of a queue: ten years, for classic and quorum queues,
-// since RabbitMQ 3.10.2 (MAX_EXPIRY_TIMER in rabbit_misc).
-const MaxTTL = 315_360_000_000 * time.Millisecond
-
 // Scale defines how the delays of a cascade are written. A key has a word for each unit, with how many of it there are.
 type Scale struct {
 	// Units are what a 1 stands for in each word, the largest first. Each is a multiple of the next.
 	Units []time.Duration
 	// Longest is the longest delay that has a key, or the longest duration if that is shorter.
 	Longest time.Duration
-}
-
-// Scale is that of the cascade.
-func (c Cascade) Scale() Scale {
-	if c.IsUniform() {
-		return c.uniform().Scale()
-	}
-	return unitsReaching(c.Units, c.MaxDelay)
 }
 
 // Levels is the number of words, each of which is that of a level of the cascade.
@@ -97,19 +85,55 @@ func (s Scale) checkReach(maxDelay time.Duration) error {
 	if last := s.Resolution(); maxDelay < last {
 		return attributeError("max_delay", "is %s; give at least %s, the smallest of the units", maxDelay, last)
 	}
-	queues, largest := 0, 0
-	for level := range s.Levels() {
-		most := s.LargestNumber(level)
-		if queues += most; most > s.LargestNumber(largest) {
-			largest = level
+	if queues := s.delayQueues(); queues > maxQueues {
+		largest := 0
+		for level := range s.Levels() {
+			if s.LargestNumber(level) > s.LargestNumber(largest) {
+				largest = level
+			}
 		}
-	}
-	if queues > maxQueues {
+		instead := "Add a unit above " + DurationText(s.unitOf(largest))
+		if enough, found := s.withinQueues(maxDelay); found {
+			var units []string
+			for _, unit := range enough.Units {
+				units = append(units, DurationText(unit))
+			}
+			instead = fmt.Sprintf("The units %s take %d", strings.Join(units, ", "), enough.delayQueues())
+		}
 		return attributeError("units", "take %d delay queues up to a max_delay of %s, %d of them for multiples of %s; "+
-			"there can be %d. Add a unit above %s, or give a shorter max_delay", queues, maxDelay,
-			s.LargestNumber(largest), s.unitOf(largest), maxQueues, s.unitOf(largest))
+			"there can be %d. %s. Or give a shorter max_delay", queues, maxDelay,
+			s.LargestNumber(largest), s.unitOf(largest), maxQueues, instead)
 	}
 	return nil
+}
+
+func (s Scale) delayQueues() (queues int) {
+	for level := range s.Levels() {
+		queues += s.LargestNumber(level)
+	}
+	return queues
+}
+
+// withinQueues is the scale with as many common units more as bring it within the bound.
+func (s Scale) withinQueues(maxDelay time.Duration) (best Scale, found bool) {
+	best = s
+	for _, unit := range CommonUnits() {
+		units := append(slices.Clone(s.Units), unit)
+		slices.SortFunc(units, func(a, b time.Duration) int { return cmp.Compare(b, a) })
+		if unit > maxDelay || checkUnits("units", units, time.Millisecond, maxUnits) != nil {
+			continue
+		}
+		if with := unitsReaching(units, maxDelay); with.delayQueues() < best.delayQueues() {
+			best = with
+		}
+	}
+	switch {
+	case best.delayQueues() <= maxQueues:
+		return best, true
+	case len(best.Units) == len(s.Units):
+		return s, false
+	}
+	return best.withinQueues(maxDelay)
 }
 
 // unitsReaching is the scale of units that reach a delay. The largest one that is not longer has as many numbers as
@@ -204,8 +228,6 @@ type Uniform struct {
 	Levels     int
 	Resolution time.Duration
 }
-
-func (c Cascade) uniform() Uniform { return Uniform{c.Base, c.Levels, c.Resolution} }
 
 // Scale is the one that it stands for.
 func (u Uniform) Scale() Scale {

@@ -13,10 +13,10 @@ import (
 func (c Cascade) Summary(t topology.Topology) string {
 	if !c.IsUniform() {
 		return fmt.Sprintf("%s: delays up to %s in steps of %s, %s", UnitsInWords(c.Units),
-			plaintext.Duration(c.MaxDelay), plaintext.Duration(c.Scale().Resolution()), counts(t))
+			plaintext.Duration(c.MaxDelay), plaintext.Duration(c.Scale().Resolution()), objectCounts(t))
 	}
 	return fmt.Sprintf("%s of base %d, %s, delays up to %s in steps of %s", plaintext.Count(c.Levels, "level"), c.Base,
-		counts(t), plaintext.Duration(c.Scale().Longest), plaintext.Duration(c.Resolution))
+		objectCounts(t), plaintext.Duration(c.Scale().Longest), plaintext.Duration(c.Resolution))
 }
 
 // UnitsInWords are units in a sentence: "days, hours and minutes".
@@ -37,13 +37,13 @@ func (l Ladder) Summary(t topology.Topology) string {
 	delays := plaintext.Count(len(l.Delays), "delay")
 	shortest, longest := rung(l.Delays[0]), rung(l.Delays[len(l.Delays)-1])
 	if shortest == longest {
-		return fmt.Sprintf("%s of %s, %s", delays, plaintext.Duration(longest), counts(t))
+		return fmt.Sprintf("%s of %s, %s", delays, plaintext.Duration(longest), objectCounts(t))
 	}
 	return fmt.Sprintf("%s from %s to %s, %s", delays, plaintext.Duration(shortest), plaintext.Duration(longest),
-		counts(t))
+		objectCounts(t))
 }
 
-func counts(t topology.Topology) string {
+func objectCounts(t topology.Topology) string {
 	return plaintext.Count(len(t.Exchanges), "exchange") + ", " + plaintext.Count(len(t.Queues), "queue") + ", " +
 		plaintext.Count(len(t.Bindings), "binding")
 }

@@ -124,7 +124,8 @@ func TestUnitsErrors(t *testing.T) {
 		"too long": {reaching(20*365*day, 365*day),
 			"max_delay is 7300d; give at most 3650d (ten years)"},
 		"too many queues": {units(time.Hour, time.Second), "units take 4319 delay queues up to a max_delay of 30d, " +
-			"3599 of them for multiples of 1s; there can be 1024. Add a unit above 1s, or give a shorter max_delay"},
+			"3599 of them for multiples of 1s; there can be 1024. The units 1h, 1m, 1s take 838. Or give a shorter " +
+			"max_delay"},
 		"base": {delay.Config{Units: []time.Duration{time.Minute, time.Second}, Base: 10},
 			"base is 10 beside the units 1m, 1s; leave one of the two out"},
 		"resolution": {delay.Config{Units: []time.Duration{time.Second}, Resolution: time.Minute},

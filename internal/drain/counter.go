@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -49,6 +47,9 @@ func (c *counter) close() {
 // patience is how slow an answer may be. For a quorum queue whose leader does not answer, RabbitMQ says after five
 // seconds that it is empty (stat in rabbit_quorum_queue).
 const patience = 3 * time.Second
+
+// polling is the time between two questions while messages wait, or a count is waited for.
+const polling = 250 * time.Millisecond
 
 // question asks a queue something over AMQP.
 type question func(*rabbit.Conn, context.Context, string) (count rabbit.ReadyCount, exists bool, err error)
@@ -112,7 +113,7 @@ func (c *counter) leader(ctx context.Context, q topology.Queue) (rabbit.ReadyCou
 // ready counts ready messages, for a wait: the counts may be old.
 func (c *counter) ready(ctx context.Context, queues []topology.Queue) ([]QueueDepth, error) {
 	if c.isOverAMQP() {
-		return askAll(ctx, queues, func(ctx context.Context, q topology.Queue) (QueueDepth, error) {
+		return rabbit.AskAll(ctx, queues, func(ctx context.Context, q topology.Queue) (QueueDepth, error) {
 			count, err := c.depth(ctx, q)
 			if q.Type() == "stream" {
 				count.Messages = 0 // by the statistics, and 1 for some seconds where a new one is empty
@@ -182,13 +183,21 @@ func (c *counter) verifyServed(ctx context.Context, q topology.Queue) error {
 // anew is one. It is also how long a count may be missing: until a tick, or until the statistics have it.
 const streamLag = 11 * time.Second
 
+// majorityLag is how long a queue may be without most of its members online. One that was declared just now may have
+// none, on a busy node for moments (4.3.6). In a busy cluster that has just lost a node, it may have one of three for
+// longer than streamLag (4.0.5).
+const majorityLag = 30 * time.Second
+
 // totals asks for all that the queues hold. It waits for counts that RabbitMQ leaves out, such as that of a quorum
 // queue until its first tick (3.10.8). If they do not come, it fails: nothing is empty by a missing count.
 func (c *counter) totals(ctx context.Context, queues []topology.Queue) (map[string]rabbit.QueueCount, error) {
 	totals := map[string]rabbit.QueueCount{}
-	for deadline := time.Now().Add(streamLag); ; {
+	for deadline := (time.Time{}); ; {
 		if err := c.addTotals(ctx, queues, totals); err != nil {
 			return nil, err
+		}
+		if deadline.IsZero() { // the first count may have waited for a majority
+			deadline = time.Now().Add(streamLag)
 		}
 		if queues = unknown(queues, totals); len(queues) == 0 {
 			return totals, nil
@@ -215,7 +224,7 @@ func unknown(queues []topology.Queue, totals map[string]rabbit.QueueCount) []top
 func (c *counter) addTotals(
 	ctx context.Context, queues []topology.Queue, totals map[string]rabbit.QueueCount,
 ) error {
-	counts, err := askAll(ctx, queues, c.count)
+	counts, err := rabbit.AskAll(ctx, queues, c.count)
 	if err != nil {
 		return err
 	}
@@ -249,12 +258,12 @@ func (c *counter) count(ctx context.Context, q topology.Queue) (*rabbit.QueueCou
 	return count, err
 }
 
-// countServed waits until most members of a queue are online. A queue that was declared just now may have none, on a
-// busy node for moments (4.3.6). There is none of a stream until there are statistics of it (3.10.8).
+// countServed waits until most members of a queue are online. There is none of a stream until there are statistics of
+// it (3.10.8).
 func (c *counter) countServed(
 	ctx context.Context, q topology.Queue, kind rabbit.CountKind,
 ) (*rabbit.QueueCount, error) {
-	for deadline := time.Now().Add(streamLag); ; {
+	for deadline := time.Now().Add(majorityLag); ; {
 		count, err := c.vhost.Count(ctx, q.Name, kind)
 		if err != nil || count == nil || count.HasMajority() {
 			return count, err
@@ -290,15 +299,4 @@ func uncountable(vhost *rabbit.Vhost, queue, why string) error {
 const halfDone = "A broken-off declaration or deletion may have left the queue without replicas. Only if " +
 	"rabbitmq-queues quorum_status names none: it holds nothing, delete it with rabbitmqctl delete_queue"
 
-// askAll asks for all at the same time, and begins with them in their order.
-func askAll[Q, A any](ctx context.Context, all []Q, ask func(context.Context, Q) (A, error)) ([]A, error) {
-	answers := make([]A, len(all))
-	group, ctx := errgroup.WithContext(ctx)
-	for i, one := range all {
-		group.Go(func() (err error) {
-			answers[i], err = ask(ctx, one)
-			return err
-		})
-	}
-	return answers, group.Wait()
-}
+func isQuorum(q topology.Queue) bool { return q.Type() == "quorum" }

@@ -43,11 +43,6 @@ func (q QueueDepth) String() string {
 	return fmt.Sprintf("queue %q (%s)", q.Name, q.Text())
 }
 
-// DelayedFor is how long the queue delays the last of its messages by itself, in whole seconds.
-func (q QueueDepth) DelayedFor() time.Duration {
-	return max(0, time.Until(wholeSecond(q.LastDelayed)).Round(time.Second))
-}
-
 // Text is what the queue holds, in words.
 func (q QueueDepth) Text() string {
 	text := fmt.Sprint(q.Messages)

@@ -49,7 +49,7 @@ func Overdue(ctx context.Context, vhost *rabbit.Vhost, state *rabbit.State) (map
 		return nil, err
 	}
 	queues = slices.DeleteFunc(queues, func(q topology.Queue) bool { return !mayKeep[q.Name] })
-	past, err := askAll(ctx, queues, func(ctx context.Context, q topology.Queue) ([]rabbit.Sample, error) {
+	past, err := rabbit.AskAll(ctx, queues, func(ctx context.Context, q topology.Queue) ([]rabbit.Sample, error) {
 		return vhost.NotReady(ctx, q.Name)
 	})
 	for i, q := range queues {

@@ -27,6 +27,7 @@ func TestLasting(t *testing.T) {
 		"they come and go":              {samples: []int64{9, 2, 7, 4, 8, 3, 5, 6}, since: 35 * time.Second},
 		"they stay, and came and went":  {[]int64{3, 3, 3, 3, 3, 3, 3, 9, 2}, 0, 40 * time.Second, true},
 		"others come and go":            {slices.Repeat([]int64{9, 2}, 25), 0, 245 * time.Second, true},
+		"for just long enough":          {slices.Repeat([]int64{9, 2}, 25)[1:], 0, 4 * time.Minute, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var samples []rabbit.Sample
@@ -41,5 +42,20 @@ func TestLasting(t *testing.T) {
 				t.Errorf("since %s: %t", since, lasts)
 			}
 		})
+	}
+}
+
+// TestKept counts the overdue messages of a queue: those neither ready, nor delayed by the queue, nor held.
+func TestKept(t *testing.T) {
+	for name, test := range map[string]struct{ messages, ready, delayed, consumers, want int64 }{
+		"some":                       {7, 3, 1, 0, 3},
+		"none":                       {4, 3, 1, 0, 0},
+		"counted at different times": {1, 3, 1, 0, 0},
+		"one":                        {5, 3, 1, 0, 1},
+		"a consumer may hold them":   {7, 3, 1, 1, 0},
+	} {
+		if got := kept(test.messages, test.ready, test.delayed, test.consumers); got != test.want {
+			t.Errorf("%s: %d", name, got)
+		}
 	}
 }

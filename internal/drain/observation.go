@@ -24,35 +24,6 @@ type observation struct {
 	counts []Count
 }
 
-// observe finds out what has to be known of the queues to count them, and takes the old counts of quorum queues.
-func (p *Prover) observe(ctx context.Context, c *counter, queues []topology.Queue) (*observation, error) {
-	o := &observation{counter: c, queues: queues, ticks: map[string]*Ticks{}}
-	group, together := errgroup.WithContext(ctx)
-	var around Surroundings
-	group.Go(func() (err error) {
-		around, o.overdue, err = readSurroundings(together, p.vhost, queues)
-		return err
-	})
-	group.Go(func() error { return o.countOld(together) })
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	around.Version = c.version(ctx)
-	var hiding []string
-	for _, q := range queues {
-		known := around.Known(q, c.isOverAMQP(), o.overdue)
-		_, known.Filled = p.filled.Load(q.Name)
-		if isQuorum(q) {
-			o.ticks[q.Name] = &Ticks{}
-			if known.Hides {
-				hiding = append(hiding, q.Name)
-			}
-		}
-		o.known = append(o.known, known)
-	}
-	return o, p.needStatistics(ctx, hiding)
-}
-
 // countOld asks the management API for the total counts of quorum queues. They are as old as the queue's last tick, but
 // they show at once the messages that have waited for longer.
 func (o *observation) countOld(ctx context.Context) error {

@@ -205,6 +205,6 @@ func (s Surroundings) countsDeliveries(q topology.Queue) bool {
 //
 // That of a client of AMQP 1.0 shows nowhere: only an old count of all messages has it, from the next tick on.
 func (s Surroundings) mayDelay(q topology.Queue) bool {
-	return !version.Before(s.Version, 4, 4) || slices.ContainsFunc([]string{"all", "failed", "returned"},
+	return !version.Before(s.Version, 4, 4) || slices.ContainsFunc(policy.Retries,
 		func(kind string) bool { return s.Policies.MayBe(q, "delayed-retry-type", kind) })
 }

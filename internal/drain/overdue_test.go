@@ -183,6 +183,18 @@ func TestMayDelay(t *testing.T) {
 	}
 }
 
+// TestDeliveryLimit has queues that let go of a message after so many deliveries: below 20, nobody asks for one.
+func TestDeliveryLimit(t *testing.T) {
+	for limit, hides := range map[int64]bool{19: true, 20: false} {
+		around := Surroundings{Version: "4.3.6",
+			Policies: policy.Policies{matching("q", topology.Arguments{"delivery-limit": limit})}}
+		q := topology.Queue{Name: "q", Arguments: topology.Arguments{"x-queue-type": "quorum"}}
+		if known := around.Known(q, true, nil); known.Hides != hides {
+			t.Errorf("with a limit of %d, known is %+v", limit, known)
+		}
+	}
+}
+
 // matching is a policy for the objects whose names match.
 func matching(pattern string, definition topology.Arguments) policy.Policy {
 	return policy.New("p", pattern, "all", 0, definition)

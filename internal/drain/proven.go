@@ -1,7 +1,6 @@
 package drain
 
 import (
-	"math"
 	"slices"
 	"time"
 
@@ -42,27 +41,13 @@ func (p Proven) Covers(q topology.Queue, closed time.Time) bool {
 	return slices.ContainsFunc(p.queues, q.Equal) && p.since.After(closed)
 }
 
-// Without is the rest of the proof when queues have changed.
-func (p Proven) Without(changed map[string]bool) Proven {
-	p.queues = slices.DeleteFunc(slices.Clone(p.queues), func(q topology.Queue) bool { return changed[q.Name] })
+// WithoutQueue is the rest of the proof when a queue has changed.
+func (p Proven) WithoutQueue(name string) Proven {
+	p.queues = slices.DeleteFunc(slices.Clone(p.queues), func(q topology.Queue) bool { return q.Name == name })
 	return p
 }
 
 // Hides tells whether the ready messages of a queue are not all that it may hold.
 func (p Proven) Hides(queue string) bool {
 	return slices.ContainsFunc(p.known, func(q Queue) bool { return q.Name == queue && q.Hides })
-}
-
-// shortestStay is the shortest time for which a message that comes into one of the queues is ready.
-func (p Proof) shortestStay() time.Duration {
-	shortest := time.Duration(math.MaxInt64)
-	for _, q := range p.Queues {
-		switch {
-		case q.DelaysItself:
-			return 0
-		case q.Stay > 0:
-			shortest = min(shortest, q.Stay)
-		}
-	}
-	return shortest
 }

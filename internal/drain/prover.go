@@ -21,6 +21,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -122,9 +124,6 @@ func anyStays(queues []topology.Queue, waiting []QueueDepth) bool {
 	})
 }
 
-// polling is the time between two questions while messages wait, or a count is waited for.
-const polling = 250 * time.Millisecond
-
 // untilNextLook waits until it is worth looking at queues that hold messages: until none is ready, or one is where it
 // stays.
 func (p *Prover) untilNextLook(ctx context.Context, queues []topology.Queue, deadline time.Time) error {
@@ -171,11 +170,16 @@ func (p *Prover) waiting(ctx context.Context, q Question) (waiting []QueueDepth,
 	return waiting, err
 }
 
-// renew renews an earlier proof that still holds, if nothing has come into the queues since.
+// renew renews an earlier proof that still holds, if nothing has come into the queues since. It waits until all is in
+// the queues that was routed to them. Otherwise a message could come in after the look, and its TTL could be over
+// before the last look into its queue (TestEachFactCounts).
 func (p *Prover) renew(ctx context.Context, c *counter, queues []topology.Queue) (isRenewed bool, err error) {
 	earlier := p.lastProof()
 	if !earlier.HoldsAt(time.Now(), queues) || !c.isOverAMQP() {
 		return false, nil
+	}
+	if err := p.Settle(ctx, nil); err != nil {
+		return false, err
 	}
 	began := time.Now()
 	ready, err := c.ready(ctx, queues)
@@ -235,6 +239,35 @@ func (p *Prover) prove(
 	}
 }
 
+// observe finds out what has to be known of the queues to count them, and takes the old counts of quorum queues.
+func (p *Prover) observe(ctx context.Context, c *counter, queues []topology.Queue) (*observation, error) {
+	o := &observation{counter: c, queues: queues, ticks: map[string]*Ticks{}}
+	group, together := errgroup.WithContext(ctx)
+	var around Surroundings
+	group.Go(func() (err error) {
+		around, o.overdue, err = readSurroundings(together, p.vhost, queues)
+		return err
+	})
+	group.Go(func() error { return o.countOld(together) })
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	around.Version = c.version(ctx)
+	var hiding []string
+	for _, q := range queues {
+		known := around.Known(q, c.isOverAMQP(), o.overdue)
+		_, known.Filled = p.filled.Load(q.Name)
+		if isQuorum(q) {
+			o.ticks[q.Name] = &Ticks{}
+			if known.Hides {
+				hiding = append(hiding, q.Name)
+			}
+		}
+		o.known = append(o.known, known)
+	}
+	return o, p.needStatistics(ctx, hiding)
+}
+
 // disagree is for a queue in which messages are ready by the management API, and none is by AMQP.
 func (p *Prover) disagree(count Count) error {
 	return &rabbit.Error{Kind: rabbit.Unavailable, Op: p.vhost.Counting(count.Queue),
@@ -253,8 +286,8 @@ func (p *Prover) notCounted(ctx context.Context, verdict Verdict, err error) err
 	return &rabbit.Error{Kind: rabbit.Unavailable, Op: p.vhost.Counting(uncounted[0]),
 		Reason: "RabbitMQ has not counted them since the way into the queue was closed",
 		Hint: "a quorum queue counts itself at intervals (quorum_tick_interval, five seconds by default). The " +
-			"management API takes over the count at others (collect_statistics_interval). Nothing is " +
-			"deleted before that: give timeouts more time than both, or look at the queue's state. " + halfDone}
+			"management API takes over the count at other intervals (collect_statistics_interval). Nothing " +
+			"is deleted before that: give timeouts more time than both, or look at the queue's state. " + halfDone}
 }
 
 // needStatistics fails where RabbitMQ does not say when it has counted the queues.
@@ -288,7 +321,7 @@ func (p *Prover) Closed(exchange string) {
 func (p *Prover) Changed(queue string) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	p.proven = p.proven.Without(map[string]bool{queue: true})
+	p.proven = p.proven.WithoutQueue(queue)
 }
 
 // closedAt is when the last of the sources was closed. Where sources is nil, all that were closed are meant.

@@ -2,6 +2,7 @@ package drain
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"time"
 )
@@ -115,12 +116,18 @@ func (v Verdict) Uncounted() []string {
 //   - if nothing moves: each queue was counted in one round after the other, and none held a message. The rounds went
 //     on for as long as a message could have been on its way unseen.
 //   - And if nothing hides: a queue that may hold more than it shows counted all since then, and the others have a
-//     leader.
+//     leader. What one has hidden may move on meanwhile, so the counts of queues that it passes unseen follow each
+//     other.
 func (p Proof) Judge(counts []Count) Verdict {
 	rounds := p.rounds(counts)
 	settled, proven := p.nothingMovesSince(rounds)
 	v := Verdict{Lacks: map[string]Kind{}, Pause: pause(rounds)}
+	left := settled // by then, whatever the queues so far had hidden has left them, or was counted
 	for _, q := range p.Queues {
+		since := settled
+		if p.passesUnseen(q, rounds) {
+			since = left
+		}
 		seen := p.see(q, counts)
 		if depth, holds := seen.waiting(); holds {
 			v.Waiting = append(v.Waiting, depth)
@@ -128,8 +135,10 @@ func (p Proof) Judge(counts []Count) Verdict {
 		if seen.isDisputed() {
 			v.Disputed = append(v.Disputed, seen.all)
 		}
-		if kind, lacking := p.lacks(seen, settled, proven); lacking {
+		if kind, lacking := p.lacks(seen, since, proven); lacking {
 			v.Lacks[q.Name] = kind
+		} else if proven && !p.FirstLook && seen.hides() {
+			left = later(left, countedAll(q, since, counts).Add(Settling))
 		}
 	}
 	v.Empty = (proven || p.FirstLook) && len(v.Lacks) == 0 && len(v.Waiting) == 0 && len(v.Disputed) == 0
@@ -142,8 +151,28 @@ func (p Proof) Judge(counts []Count) Verdict {
 	return v
 }
 
+// passesUnseen tells whether a message may come into the queue and leave it between two looks.
+func (p Proof) passesUnseen(q Queue, rounds []round) bool {
+	return !p.NothingMoves && q.Stay > 0 && q.Stay < unseen(rounds)
+}
+
+// countedAll is when the first count of all was there that is not older than a time.
+func countedAll(q Queue, since time.Time, counts []Count) time.Time {
+	i := slices.IndexFunc(counts, func(c Count) bool {
+		return c.Queue == q.Name && c.Kind == All && !c.AsOf.Before(since)
+	})
+	return counts[i].Answered
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
 // lacks tells which count of a queue is missing, if one is. Settled is the time from which on nothing moves, if that is
-// proven.
+// proven, or a later one.
 func (p Proof) lacks(seen queueCounts, settled time.Time, proven bool) (Kind, bool) {
 	switch {
 	case p.FirstLook:
@@ -168,6 +197,20 @@ func (p Proof) since(rounds []round, settled time.Time) time.Time {
 		}
 	}
 	return rounds[last].start
+}
+
+// shortestStay is the shortest time for which a message that comes into one of the queues is ready.
+func (p Proof) shortestStay() time.Duration {
+	shortest := time.Duration(math.MaxInt64)
+	for _, q := range p.Queues {
+		switch {
+		case q.DelaysItself:
+			return 0
+		case q.Stay > 0:
+			shortest = min(shortest, q.Stay)
+		}
+	}
+	return shortest
 }
 
 // round is a time in which each queue was counted, and held nothing that moves.
@@ -209,15 +252,9 @@ func (p Proof) nothingMovesSince(rounds []round) (since time.Time, proven bool) 
 		return time.Time{}, false
 	}
 	way := Settling
-	if !p.NothingMoves {
-		unseen := time.Duration(0)
-		for i := range last {
-			unseen = max(unseen, rounds[i+1].end.Sub(rounds[i].start))
-		}
-		for _, q := range p.Queues {
-			if q.Stay > 0 && q.Stay < unseen {
-				way += q.Stay
-			}
+	for _, q := range p.Queues {
+		if p.passesUnseen(q, rounds) {
+			way += q.Stay
 		}
 	}
 	for _, r := range rounds[1:] {
@@ -226,6 +263,14 @@ func (p Proof) nothingMovesSince(rounds []round) (since time.Time, proven bool) 
 		}
 	}
 	return time.Time{}, false
+}
+
+// unseen is the longest time between two counts of a queue.
+func unseen(rounds []round) (longest time.Duration) {
+	for i := 1; i < len(rounds); i++ {
+		longest = max(longest, rounds[i].end.Sub(rounds[i-1].start))
+	}
+	return longest
 }
 
 // pause is the time to the next round: a broker that is slow to answer is slow to move messages, too.

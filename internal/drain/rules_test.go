@@ -222,10 +222,76 @@ func TestSince(t *testing.T) {
 	}
 }
 
+// TestCountsFollowEachOther has a message that one queue hides, and then the next one. It passes from one to the other
+// after the second has counted itself, and before the first does. Only a later count of the second has it.
+func TestCountsFollowEachOther(t *testing.T) {
+	for name, test := range map[string]struct {
+		stay         time.Duration
+		nothingMoves bool
+		second       float64
+		empty        bool
+	}{
+		"counted before the first one":           {50 * time.Millisecond, false, 1, false},
+		"counted just after the first one":       {50 * time.Millisecond, false, 9.05, false},
+		"counted after the first one":            {50 * time.Millisecond, false, 10.2, true},
+		"a message would be ready in a look":     {time.Hour, false, 1, true},
+		"nothing moves from the one to the next": {50 * time.Millisecond, true, 1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			proof := Proof{Began: began, NothingMoves: test.nothingMoves, Queues: []Queue{
+				{Name: "q", Moves: Ready, Stay: time.Hour, Hides: true},
+				{Name: "r", Moves: Ready, Stay: test.stay, Hides: true}}}
+			var counts []Count
+			for s := 0.0; s < 1; s += 0.25 {
+				counts = append(counts, ready("q", s, 0), ready("r", s, 0))
+			}
+			second := all(test.second, 0, 0)
+			second.Queue = "r"
+			if v := proof.Judge(append(counts, all(1, 0, 0), all(2, 0, 0), second)); v.Empty != test.empty {
+				t.Errorf("the verdict is %+v", v)
+			}
+		})
+	}
+}
+
+// TestFirstLookTakesItsTime has a first look that goes on, with a count of all from before.
+func TestFirstLookTakesItsTime(t *testing.T) {
+	proof := Proof{Began: began, FirstLook: true, Queues: []Queue{{Name: "q", Moves: Ready, Hides: true}}}
+	counts := []Count{all(0, 0, 0)}
+	for s := 0.0; s < 1; s += 0.25 {
+		counts = append(counts, ready("q", s, 0))
+	}
+	if v := proof.Judge(counts); !v.Empty {
+		t.Errorf("the verdict is %+v", v)
+	}
+}
+
+// TestProvenHides tells of each queue of a proof whether its ready messages are all.
+func TestProvenHides(t *testing.T) {
+	proven := Proof{Queues: []Queue{{Name: "q", Hides: true}, {Name: "r"}}}.Proven(nil, Verdict{})
+	if !proven.Hides("q") || proven.Hides("r") || proven.Hides("s") {
+		t.Errorf("the proof is %+v", proven)
+	}
+}
+
 func TestSlowBroker(t *testing.T) {
 	slow := Count{Queue: "q", AsOf: at(0), Answered: at(0.2)}
 	if v := (Proof{Queues: []Queue{{Name: "q"}}, Began: began}).Judge([]Count{slow}); v.Pause != 800*time.Millisecond {
 		t.Errorf("the pause is %s", v.Pause)
+	}
+}
+
+// TestPause has a count of all that is missing, which no tick brings within a tenth of a second.
+func TestPause(t *testing.T) {
+	for _, q := range []Queue{{Name: "q", Moves: Ready}, {Name: "q", Moves: Ready, Hides: true}} {
+		want := Settling
+		if q.Hides {
+			want = 250 * time.Millisecond
+		}
+		v := Proof{Queues: []Queue{q}, Began: began}.Judge([]Count{ready("q", 0, 0)})
+		if v.Pause != want {
+			t.Errorf("the pause is %s, and not %s", v.Pause, want)
+		}
 	}
 }
 

@@ -49,18 +49,16 @@ func exchangesAndPolicies(ctx context.Context, vhost *rabbit.Vhost, queues []top
 	return s, group.Wait()
 }
 
-func isQuorum(q topology.Queue) bool { return q.Type() == "quorum" }
-
 // read adds the unknown bindings and receivers.
 func (s Surroundings) read(ctx context.Context, vhost *rabbit.Vhost, unknown Unknown) error {
-	bindings, err := askAll(ctx, unknown.Exchanges, vhost.BindingsFrom)
+	bindings, err := rabbit.AskAll(ctx, unknown.Exchanges, vhost.BindingsFrom)
 	if err != nil {
 		return err
 	}
 	for i, name := range unknown.Exchanges {
 		s.Bindings[name] = bindings[i]
 	}
-	receivers, err := askAll(ctx, unknown.Receivers, func(ctx context.Context, name string) (Receiver, error) {
+	receivers, err := rabbit.AskAll(ctx, unknown.Receivers, func(ctx context.Context, name string) (Receiver, error) {
 		queue, isServed, err := vhost.Receiver(ctx, name)
 		return Receiver{Queue: queue, IsServed: isServed}, err
 	})

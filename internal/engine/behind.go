@@ -231,3 +231,21 @@ func LookBeyond(
 	beyond.Findings = nowhere(BindingObject(b), way)
 	return beyond, err
 }
+
+// LimitError is for a queue that is a destination, and what makes it refuse messages.
+type LimitError struct{ Queue, Limit string }
+
+func (e *LimitError) Error() string { return fmt.Sprintf("queue %q is limited: %s", e.Queue, e.Limit) }
+
+// BehindError is for a destination whose messages do not arrive, as things are.
+type BehindError struct {
+	Binding  topology.Binding
+	Findings []health.Finding
+}
+
+func (e *BehindError) Error() string { return e.Binding.Describe() + ": messages do not arrive" }
+
+// NotFollowedError is for a destination of which nobody can tell whether a queue gets its messages.
+type NotFollowedError struct{ Why string }
+
+func (e *NotFollowedError) Error() string { return e.Why }

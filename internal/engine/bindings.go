@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -13,11 +12,6 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
-
-// isOfBindings tells whether the change is that of a destination: of bindings alone.
-func (c Change) isOfBindings() bool {
-	return c.Before.IsEmpty() && c.After.IsEmpty() && len(c.Before.Bindings)+len(c.After.Bindings) > 0
-}
 
 // rebinding is a change of a destination that is being made. It touches no binding but the destination's own.
 type rebinding struct {
@@ -81,7 +75,7 @@ func (r *rebinding) update(ctx context.Context) (result Result, err error) {
 	if err = r.look(ctx); err != nil {
 		return result, err
 	}
-	gone := without(r.own, r.to.binding)
+	gone := allBut(r.own, r.to.binding)
 	if err = r.vacate(ctx, gone); err != nil {
 		return result, err
 	}
@@ -109,15 +103,15 @@ func (r *rebinding) wasThere() bool {
 func (r *rebinding) undoUpdate(
 	ctx context.Context, result Result, done []plan.Step, cause error,
 ) (Result, error) {
-	ctx, cancel := afterwards(ctx)
+	ctx, cancel := withTimeToUndo(ctx)
 	defer cancel()
-	named, all := r.change.Options.Named, append(without(r.own, r.to.binding), r.to.binding)
-	there, err := bound(ctx, r.vhost, all)
+	named, all := r.change.Options.Named, append(allBut(r.own, r.to.binding), r.to.binding)
+	there, err := boundThere(ctx, r.vhost, all)
 	left := among(all, there)
 	made, kept := r.to.isIn(left), slices.Contains(left, named)
 	if err == nil && r.to.binding != named && !r.there.Has(r.to.binding) && (kept || !made) {
 		if err = r.undo(ctx, done); err == nil {
-			left = without(left, r.to.binding)
+			left = allBut(left, r.to.binding)
 		}
 	}
 	if err != nil {
@@ -155,7 +149,7 @@ func (r *rebinding) prepare(ctx context.Context) (problems []Problem, err error)
 
 // look reads all bindings of the exchanges, and leaves those before out that are not there.
 func (r *rebinding) look(ctx context.Context) (err error) {
-	r.there, err = bound(ctx, r.vhost, append(r.own, r.change.After.Bindings.Sorted()...))
+	r.there, err = boundThere(ctx, r.vhost, append(r.own, r.change.After.Bindings.Sorted()...))
 	r.own = among(r.own, r.there)
 	return err
 }
@@ -174,16 +168,16 @@ func (r *rebinding) bind(
 	}
 	there, err := r.to.read(ctx)
 	if err == nil && !r.to.isIn(there) {
-		err = errors.New("somebody else removed it meanwhile")
+		err = errors.New("another application removed it meanwhile")
 	}
 	return &rabbit.State{Topology: *ofBindings(there...)}, done, err
 }
 
 // undo takes back the binding that was made.
 func (r *rebinding) undo(ctx context.Context, done []plan.Step) error {
-	ctx, cancel := afterwards(ctx)
+	ctx, cancel := withTimeToUndo(ctx)
 	defer cancel()
-	_, err := Run(ctx, r.vhost, plan.Undo(topology.New(), done))
+	_, err := Run(ctx, r.vhost, plan.UndoCreate(topology.New(), done))
 	if rabbit.IsKind(err, rabbit.VhostNotFound) {
 		return nil
 	}
@@ -232,8 +226,8 @@ func (r *rebinding) verifyVacant(ctx context.Context, gone []topology.Binding, w
 	return err
 }
 
-// without is the rest of bindings without others, as a copy.
-func without(bindings []topology.Binding, others ...topology.Binding) []topology.Binding {
+// allBut is the rest of bindings without others, as a copy.
+func allBut(bindings []topology.Binding, others ...topology.Binding) []topology.Binding {
 	return slices.DeleteFunc(slices.Clone(bindings),
 		func(b topology.Binding) bool { return slices.Contains(others, b) })
 }
@@ -243,19 +237,13 @@ func among(bindings []topology.Binding, there topology.Bindings) []topology.Bind
 	return slices.DeleteFunc(slices.Clone(bindings), func(b topology.Binding) bool { return !there.Has(b) })
 }
 
-// BindingObject is a binding in words, without its arguments. Changes of bindings with the same words take turns.
-func BindingObject(b topology.Binding) string {
-	return fmt.Sprintf("binding of exchange %q to %s %q with key %q", b.Source, b.DestinationType, b.Destination,
-		b.RoutingKey)
-}
-
 // FindBindings lists what the exchanges of a destination have bound, and which of its own bindings are there. The first
 // of these is the one that the state names. If that is gone, the last takes its place: an update got further than it
 // could see. Otherwise all bindings with its mark are its own: an update may have been killed.
 func FindBindings(ctx context.Context, vhost *rabbit.Vhost, own []topology.Binding, mark string) (
 	there topology.Bindings, found []topology.Binding, err error,
 ) {
-	if there, err = bound(ctx, vhost, own); err != nil {
+	if there, err = boundThere(ctx, vhost, own); err != nil {
 		return nil, nil, err
 	}
 	found = among(own, there)
@@ -271,8 +259,8 @@ func FindBindings(ctx context.Context, vhost *rabbit.Vhost, own []topology.Bindi
 	return there, found, nil
 }
 
-// bound are all bindings of the exchanges that these bindings start from.
-func bound(ctx context.Context, vhost *rabbit.Vhost, bindings []topology.Binding) (topology.Bindings, error) {
+// boundThere are all bindings of the exchanges that these bindings start from.
+func boundThere(ctx context.Context, vhost *rabbit.Vhost, bindings []topology.Binding) (topology.Bindings, error) {
 	there := topology.Bindings{}
 	read := map[string]bool{}
 	for _, b := range bindings {

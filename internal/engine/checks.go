@@ -98,12 +98,6 @@ func withoutOwn(rivals []Rival, own topology.Topology) []Rival {
 	})
 }
 
-// Rival is another policy for the same exchanges as one of the topology.
-type Rival struct {
-	Policy    topology.Policy
-	Exchanges []string
-}
-
 // rivals are those because of which a policy of the topology may not apply.
 func (d *deployment) rivals(state *rabbit.State, own topology.Policy) []Rival {
 	return d.onExchangesOf(own, func(exchange string) policy.Policies {

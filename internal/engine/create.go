@@ -39,7 +39,7 @@ func (o *operation) create(ctx context.Context) (result Result, err error) {
 
 // notCreated takes back what a create has made that failed.
 func (o *operation) notCreated(ctx context.Context, done []plan.Step, err error) *NotCreatedError {
-	ctx, cancel := afterwards(ctx)
+	ctx, cancel := withTimeToUndo(ctx)
 	defer cancel()
 	result := &NotCreatedError{failure: failure{err}}
 	result.Left, result.Undo = o.after.undoCreate(ctx, done)
@@ -61,7 +61,7 @@ func (d *deployment) undoCreate(ctx context.Context, done []plan.Step) (*topolog
 	}
 	r := NewRunner(d.vhost) // without Run's preparation: what can be taken back is
 	defer r.Close()
-	_, err := r.Run(ctx, plan.Undo(d.wanted, done))
+	_, err := r.Run(ctx, plan.UndoCreate(d.wanted, done))
 	if rabbit.IsKind(err, rabbit.InUse) {
 		err = nil // another create has declared it at the same moment, and goes on
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
@@ -59,8 +58,8 @@ func (d *deployment) verify(state *rabbit.State) error {
 	if len(remaining) == 0 {
 		return nil
 	}
-	return fmt.Errorf("somebody else changed the %s meanwhile; still to be done: %s", d.kind,
-		strings.Join(texts(remaining), "; "))
+	return fmt.Errorf("another application changed the %s meanwhile; still to be done: %s", d.kind,
+		join(remaining, "; ", plan.Step.String))
 }
 
 // verifyGone makes sure that nothing is left of the deleted objects. An answer may have been wrong: that of a deletion
@@ -79,39 +78,6 @@ func (d *deployment) verifyGone(ctx context.Context) error {
 	return &LeftError{left}
 }
 
-// remove deletes everything but the delivery exchange, unless messages wait in the queues, or others own it. An error
-// is a *NotRemovedError.
-func (o *operation) remove(ctx context.Context, d *deployment) error {
-	done, err := o.tearDown(ctx, d)
-	if err != nil {
-		return &NotRemovedError{failure{err}, d.wanted, len(done) > 0}
-	}
-	return nil
-}
-
-func (o *operation) tearDown(ctx context.Context, d *deployment) (done []plan.Step, err error) {
-	guard := o.change.Options.Guard
-	state, err := d.read(ctx)
-	if err == nil {
-		err = o.checkOwner(d.wanted, state)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if plan.NeedsInbound(d.wanted, guard) {
-		inbound, err := d.vhost.Inbound(ctx, d.ownedExchanges(state.Topology),
-			slices.Collect(maps.Keys(state.Queues)))
-		if err != nil {
-			return nil, err
-		}
-		maps.Copy(state.Bindings, inbound)
-	}
-	if done, err = Run(ctx, d.vhost, plan.Teardown(d.wanted, state.Topology, guard)); err != nil {
-		return done, err
-	}
-	return done, d.verifyGone(ctx)
-}
-
 // deleteDelivery deletes the delivery exchange if it belongs to the topology, unless others use it: it tells who does.
 func (d *deployment) deleteDelivery(ctx context.Context, force bool) (users []string, err error) {
 	if !d.ownsDelivery() {
@@ -127,13 +93,4 @@ func (d *deployment) deleteDelivery(ctx context.Context, force bool) (users []st
 		users, err = d.vhost.Bound(ctx, name)
 	}
 	return users, err
-}
-
-// texts are the steps in words.
-func texts(steps []plan.Step) []string {
-	texts := make([]string, len(steps))
-	for i, step := range steps {
-		texts[i] = step.String()
-	}
-	return texts
 }

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -31,65 +30,6 @@ func (d destination) read(ctx context.Context) ([]topology.Binding, error) {
 }
 
 func (d destination) isIn(there []topology.Binding) bool { return slices.Contains(there, d.binding) }
-
-// previewBindings says what a destination would meet. The names of a binding that is there already are not asked for.
-func (e *Engine) previewBindings(ctx context.Context, c Change) []Problem {
-	r := e.rebinding(c)
-	if e.silent.Load() {
-		return nil
-	}
-	waits := e.previewWaiting(ctx, r)
-	if len(c.After.Bindings) == 0 {
-		return waits
-	}
-	isNew := !r.to.isIn(r.own)
-	problems, err := r.to.check(ctx, c.Options, isNew)
-	problems = append(problems, waits...)
-	_, isMisnamed := errors.AsType[*MisnamedError](err)
-	switch {
-	case isMisnamed:
-		return append([]Problem{{Refused, err}}, problems...)
-	case err == nil && isNew:
-		var more []Problem
-		more, err = r.to.preview(ctx, c.Options)
-		problems = append(more, problems...)
-	}
-	if err != nil && (isNew || rabbit.IsKind(err, rabbit.LavinMQ)) {
-		return e.unusable(ctx, err)
-	}
-	e.isAway(ctx, err)
-	return problems
-}
-
-// preview says what a destination that is new would meet, besides its names.
-func (d destination) preview(ctx context.Context, options Options) (problems []Problem, err error) {
-	var delivery error
-	if !options.DeliveryPlanned {
-		if delivery, err = d.checkDelivery(ctx); err != nil {
-			return nil, err
-		}
-	}
-	there, err := d.isThere(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var missing error
-	if !there && !options.DestinationPlanned {
-		missing = &MissingError{d.binding.DestinationType, d.binding.Destination}
-	}
-	permissions, err := previewPermissions(ctx, d.vhost, *ofBindings(d.binding))
-	if err != nil {
-		return nil, err
-	}
-	if refusal := allErrors(delivery, missing, permissions); refusal != nil {
-		problems = append(problems, Problem{Refused, refusal})
-	}
-	if !there {
-		return problems, nil
-	}
-	behind, err := d.behind(ctx)
-	return append(problems, behind...), err
-}
 
 // check finds the faults of a destination, new or not. It refuses names that lead into a cascade or ladder
 // rather than behind it: the error then is, or wraps, a *MisnamedError. What the plan says of the delivery exchange is

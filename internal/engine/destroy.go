@@ -3,7 +3,10 @@ package engine
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 )
 
@@ -22,4 +25,37 @@ func (o *operation) destroy(ctx context.Context) (result Result, err error) {
 		return result, &DeliveryLeftError{failure{err}, o.before.wanted.Delivery}
 	}
 	return result, nil
+}
+
+// remove deletes everything but the delivery exchange, unless messages wait in the queues, or others own it. An error
+// is a *NotRemovedError.
+func (o *operation) remove(ctx context.Context, d *deployment) error {
+	done, err := o.tearDown(ctx, d)
+	if err != nil {
+		return &NotRemovedError{failure{err}, d.wanted, len(done) > 0}
+	}
+	return nil
+}
+
+func (o *operation) tearDown(ctx context.Context, d *deployment) (done []plan.Step, err error) {
+	guard := o.change.Options.Guard
+	state, err := d.read(ctx)
+	if err == nil {
+		err = o.checkOwner(d.wanted, state)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if plan.NeedsInbound(d.wanted, guard) {
+		inbound, err := d.vhost.Inbound(ctx, d.ownedExchanges(state.Topology),
+			slices.Collect(maps.Keys(state.Queues)))
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(state.Bindings, inbound)
+	}
+	if done, err = Run(ctx, d.vhost, plan.Teardown(d.wanted, state.Topology, guard)); err != nil {
+		return done, err
+	}
+	return done, d.verifyGone(ctx)
 }

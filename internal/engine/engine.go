@@ -6,8 +6,8 @@
 // same things by the same checks (checks.go). Apply then runs a plan of internal/plan on a broker (run.go, target.go),
 // and undoes what it has done if that fails (undo.go).
 //
-// Read engine.go first, then create.go, update.go, rebuild.go and destroy.go; bindings.go for a destination.
-// Who may make a change is decided in owner.go, and when in package turns.
+// Read engine.go and apply.go first, then create.go, update.go, rebuild.go and destroy.go; bindings.go for a
+// destination. Who may make a change is decided in owner.go, and when in package turns.
 //
 // It knows nothing of Terraform, and words nothing that a user reads there.
 package engine
@@ -82,6 +82,17 @@ func (c Change) String() string {
 	return fmt.Sprintf("%s with entry exchange %q in vhost %q", c.Kind, entry, c.Vhost)
 }
 
+// isOfBindings tells whether the change is that of a destination: of bindings alone.
+func (c Change) isOfBindings() bool {
+	return c.Before.IsEmpty() && c.After.IsEmpty() && len(c.Before.Bindings)+len(c.After.Bindings) > 0
+}
+
+// BindingObject is a binding in words, without its arguments. Changes of bindings with the same words take turns.
+func BindingObject(b topology.Binding) string {
+	return fmt.Sprintf("binding of exchange %q to %s %q with key %q", b.Source, b.DestinationType, b.Destination,
+		b.RoutingKey)
+}
+
 // Result is what there is after a change.
 type Result struct {
 	// There is what exists, or may, of both topologies, nil if nothing was changed, or nothing is left.
@@ -97,49 +108,39 @@ type Result struct {
 	Problems []Problem
 }
 
-// Apply makes a change, if nothing stands in its way. A create that fails takes back what it has made. All else is
-// taken back as far as the way of messages is concerned. What exists then is in the result, also after an error.
-func (e *Engine) Apply(ctx context.Context, c Change) (result Result, err error) {
-	end, err := e.turns.Begin(ctx, c.Vhost, c.objects())
-	if err != nil {
-		return result, err
-	}
-	defer end()
-	if c.isOfBindings() {
-		return e.rebind(ctx, c)
-	}
-	o := e.operation(c)
-	switch {
-	case c.After.IsEmpty():
-		result, err = o.destroy(ctx)
-	case c.Before.IsEmpty():
-		result, err = o.create(ctx)
-	case c.Options.Rebuild:
-		result, err = o.rebuild(ctx)
-	default:
-		result, err = o.update(ctx)
-	}
-	result.Problems = o.problems
-	return result, err
+// Problem is what a change would meet, as things are.
+type Problem struct {
+	Code Code
+	// Cause is one of the errors of [Engine.Apply], or names a fault for which nothing is refused.
+	Cause error
 }
 
-// objects are those that no other change may work on meanwhile, with the exchanges that they deliver to. Those of a
-// destination are its bindings.
-func (c Change) objects() (names []string) {
-	for _, t := range []topology.Topology{c.Before, c.After} {
-		if !t.IsEmpty() {
-			names = append(names, t.Objects()...)
-			if t.Delivery != "" {
-				names = append(names, topology.ExchangeObject(t.Delivery))
-			}
-			continue
-		}
-		for b := range t.Bindings {
-			names = append(names, BindingObject(b))
-		}
-	}
-	return names
-}
+// Code is a kind of problem.
+type Code int
+
+// The kinds of problems.
+const (
+	// Refused says that the change would be refused.
+	Refused Code = iota
+	// Displaces says that policies of others no longer apply to some exchanges.
+	Displaces
+	// TakesAlong says with [plan.Others] that bindings of others go, if only for a time.
+	TakesAlong
+	// MayMiss says that messages may not get to a destination.
+	MayMiss
+	// TakesOver says that the change takes over what others own, or may be about to delete.
+	TakesOver
+	// Waits says that messages are on their way to bindings that go.
+	Waits
+	// OwnsWithOthers says that others own the same.
+	OwnsWithOthers
+	// OthersOwn says of a destroy that others alone own the objects, so that they stay.
+	OthersOwn
+	// Unplanned says that a change has found damages that its plan did not know.
+	Unplanned
+	// Unusable says that the broker or the vhost refuses the user, or that something else answers.
+	Unusable
+)
 
 // operation is a change that is being made.
 type operation struct {
@@ -160,7 +161,7 @@ func (e *Engine) operation(c Change) *operation {
 // undoTimeout bounds what has to be done although the operation's own time is over.
 const undoTimeout = time.Minute
 
-// afterwards is for what has to be done although the operation's own time is over.
-func afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
+// withTimeToUndo is for what has to be done although the operation's own time is over.
+func withTimeToUndo(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 }

@@ -229,20 +229,20 @@ func TestCreateIsTakenBack(t *testing.T) {
 
 func TestDestroyWhileMessagesWait(t *testing.T) {
 	w := newWorld(t)
-	desired := levels(t, 3)
+	desired := levels(t, 4)
 	w.create(desired)
 	whole := w.count(desired)
-	w.publish(desired.Entry, "1.0.0.somebody") // four seconds
+	w.publish(desired.Entry, "1.0.0.0.somebody") // eight seconds, more than a busy machine takes to refuse
 	err := second(w.apply(desired, nothing, engine.Options{}))
 	removed, waiting := as[*engine.NotRemovedError](t, err), as[*drain.NotEmptyError](t, err)
-	if !removed.Of.SameObjects(desired) || len(waiting.Queues) != 1 || waiting.Queues[0].Name != "t.delay-02" {
+	if !removed.Of.SameObjects(desired) || len(waiting.Queues) != 1 || waiting.Queues[0].Name != "t.delay-03" {
 		t.Errorf("the error names %v", waiting.Queues)
 	}
 	if left := w.count(desired); left != whole {
 		t.Errorf("after a destroy that was refused there are %d objects, not %d", left, whole)
 	}
 	// With nobody bound the message is parked, where it stays.
-	err = second(w.apply(desired, nothing, engine.Options{Guard: plan.Guard{Drain: 20 * time.Second}}))
+	err = second(w.apply(desired, nothing, engine.Options{Guard: plan.Guard{Drain: time.Minute}}))
 	if waiting := as[*drain.NotEmptyError](t, err); slices.ContainsFunc(waiting.Queues,
 		func(q drain.QueueDepth) bool { return desired.Queues[q.Name].Delays() }) {
 		t.Errorf("after the drain, messages wait in %v", waiting.Queues)
@@ -417,10 +417,10 @@ func TestOwners(t *testing.T) {
 // A destination binds, moves and unbinds.
 func TestDestination(t *testing.T) {
 	w := newWorld(t)
-	desired := levels(t, 3)
+	desired := levels(t, 5)
 	w.create(desired)
 	to := func(address, queue string) topology.Topology {
-		b := topology.Binding{Source: desired.Delivery, RoutingKey: "*.*.*." + address,
+		b := topology.Binding{Source: desired.Delivery, RoutingKey: "*.*.*.*.*." + address,
 			DestinationType: topology.ToQueue, Destination: queue}
 		return topology.Topology{Bindings: topology.NewBindings(b.OfDestination("one"))}
 	}
@@ -439,7 +439,7 @@ func TestDestination(t *testing.T) {
 		t.Errorf("a delay queue as a destination: %v", err)
 	}
 
-	w.publish(desired.Entry, "1.1.1.a") // seven seconds
+	w.publish(desired.Entry, "0.0.1.1.1.a") // seven seconds
 	after := to("b", "orders")
 	result, err := rebind(before, after, engine.Options{})
 	is[*engine.NotVacantError](t, err)
@@ -452,7 +452,7 @@ func TestDestination(t *testing.T) {
 	}
 
 	// One more leads to the same queue. The first one goes while a message waits, and says what still takes it.
-	w.publish(desired.Entry, "1.1.1.b")
+	w.publish(desired.Entry, "1.1.1.1.1.b") // half a minute: more than the changes take
 	other := topology.Topology{Bindings: topology.NewBindings(after.Bindings.Sorted()[0].OfDestination("other"))}
 	if _, err := rebind(nothing, other, engine.Options{}); err != nil {
 		t.Error(err)

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -58,6 +57,12 @@ func (e *ExistsError) Error() string {
 	return "these objects exist: " + strings.Join(slices.Concat(e.Different, e.Equal), ", ")
 }
 
+// Rival is another policy for the same exchanges as one of the topology.
+type Rival struct {
+	Policy    topology.Policy
+	Exchanges []string
+}
+
 // RivalError is for a policy that would not apply because of others.
 type RivalError struct {
 	Policy topology.Policy
@@ -65,7 +70,7 @@ type RivalError struct {
 }
 
 func (e *RivalError) Error() string {
-	return topology.PolicyObject(e.Policy.Name) + " would not apply because of others"
+	return topology.PolicyObject(e.Policy.Name) + " would not apply because of other policies"
 }
 
 // DisplacedError is for a policy that is to be set, and the policies of others that then no longer apply to its
@@ -76,14 +81,7 @@ type DisplacedError struct {
 }
 
 func (e *DisplacedError) Error() string {
-	return topology.PolicyObject(e.Policy.Name) + " would take exchanges from others"
-}
-
-// InboundError is for bindings of others that go with the exchanges to which they lead.
-type InboundError struct{ Bindings []topology.Binding }
-
-func (e *InboundError) Error() string {
-	return fmt.Sprintf("%d bindings of others would go", len(e.Bindings))
+	return topology.PolicyObject(e.Policy.Name) + " would take exchanges from other policies"
 }
 
 // TakeoverError is for a delivery exchange that is to become part of the topology, and is not as desired.
@@ -100,7 +98,8 @@ type StandingError struct {
 }
 
 func (e *StandingError) Error() string {
-	return fmt.Sprintf("exchange %q stays, because others use it: %s", e.Exchange, strings.Join(e.Users, ", "))
+	return fmt.Sprintf("exchange %q stays, because other exchanges or queues use it: %s", e.Exchange,
+		strings.Join(e.Users, ", "))
 }
 
 // OwnerError is for what others own: none of the owner's marks is that of the resource.
@@ -209,24 +208,6 @@ type MisnamedError struct {
 func (e *MisnamedError) Error() string {
 	return fmt.Sprintf("%s: %s", e.Binding.Describe(), e.Misnaming)
 }
-
-// LimitError is for a queue that is a destination, and what makes it refuse messages.
-type LimitError struct{ Queue, Limit string }
-
-func (e *LimitError) Error() string { return fmt.Sprintf("queue %q is limited: %s", e.Queue, e.Limit) }
-
-// BehindError is for a destination whose messages do not arrive, as things are.
-type BehindError struct {
-	Binding  topology.Binding
-	Findings []health.Finding
-}
-
-func (e *BehindError) Error() string { return e.Binding.Describe() + ": messages do not arrive" }
-
-// NotFollowedError is for a destination of which nobody can tell whether a queue gets its messages.
-type NotFollowedError struct{ Why string }
-
-func (e *NotFollowedError) Error() string { return e.Why }
 
 // LevelsError is for a binding that is made for another number of levels than all that ends in its exchange.
 type LevelsError struct {

@@ -24,7 +24,8 @@ func (o *operation) checkOwner(wanted topology.Topology, found *rabbit.State) er
 
 // checkReached refuses to adopt objects that messages reach from an entry that has an owner and is not that of the
 // topology. The mark there would not be taken over, and its owner's destroy would delete them. What leads to the entry
-// itself is an ordinary thing. So is a binding that is none of a level or of a ladder's entry.
+// itself is an ordinary thing. So is a binding that is none of a level or of a ladder's entry, whose keys to its delay
+// queues can be any.
 func (d *deployment) checkReached(ctx context.Context, adopted topology.Topology) (refusal, err error) {
 	exchanges := slices.DeleteFunc(d.ownedExchanges(adopted),
 		func(name string) bool { return name == d.wanted.Entry })
@@ -37,7 +38,8 @@ func (d *deployment) checkReached(ctx context.Context, adopted topology.Topology
 		}
 		exchanges = nil
 		for _, b := range inbound.Where(func(b topology.Binding) bool {
-			return !d.wanted.Has(b.Source) && recognize.LeadsOn(b)
+			toDelay := b.LeadsInto(adopted.Queues) && adopted.Queues[b.Destination].Delays()
+			return !d.wanted.Has(b.Source) && (toDelay || recognize.LeadsOn(b))
 		}) {
 			if adopted.Takes(b) {
 				objects = append(objects, b.DestinationObject())

@@ -2,76 +2,14 @@ package engine
 
 import (
 	"context"
+	"maps"
 	"slices"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
-
-// Problem is what a change would meet, as things are.
-type Problem struct {
-	Code Code
-	// Cause is one of the errors of [Engine.Apply], or names a fault for which nothing is refused.
-	Cause error
-}
-
-// Code is a kind of problem.
-type Code int
-
-// The kinds of problems.
-const (
-	// Refused says that the change would be refused.
-	Refused Code = iota
-	// Displaces says that policies of others no longer apply to some exchanges.
-	Displaces
-	// TakesAlong says that bindings of others go with their exchanges.
-	TakesAlong
-	// MayMiss says that messages may not get to a destination.
-	MayMiss
-	// TakesOver says that the change takes over what others own, or may be about to delete.
-	TakesOver
-	// Waits says that messages are on their way to bindings that go.
-	Waits
-	// OwnsWithOthers says that others own the same.
-	OwnsWithOthers
-	// OthersOwn says of a destroy that others alone own the objects, so that they stay.
-	OthersOwn
-	// Unplanned says that a change has found damages that its plan did not know.
-	Unplanned
-	// Unusable says that the broker or the vhost refuses the user, or that something else answers.
-	Unusable
-)
-
-// Preview says what a change would meet, as things are. It is for a plan: a broker that does not answer is no problem,
-// because the change asks again.
-func (e *Engine) Preview(ctx context.Context, c Change) []Problem {
-	if c.isOfBindings() {
-		return e.previewBindings(ctx, c)
-	}
-	o := e.operation(c)
-	if c.After.IsEmpty() {
-		return o.previewRemoval(ctx)
-	}
-	var refusal error
-	switch {
-	case c.Options.Replaces:
-		refusal = o.previewReplacement(ctx)
-	case c.Before.IsEmpty():
-		if e.silent.Load() {
-			return nil
-		}
-		var err error
-		if refusal, err = o.previewCreate(ctx); err != nil {
-			return e.unusable(ctx, err)
-		}
-	}
-	problems := o.problems
-	if refusal != nil {
-		problems = append(problems, Problem{Refused, refusal})
-	}
-	return append(problems, o.previewPolicies(ctx)...)
-}
 
 // unusable are the problems of a look that got an error for an answer. What all looks of a run would get is said once.
 func (e *Engine) unusable(ctx context.Context, err error) []Problem {
@@ -171,22 +109,25 @@ func (o *operation) checkStanding(ctx context.Context) error {
 	return nil
 }
 
-// previewRemoval lists what others have bound into the exchanges that go, and to an entry that they share.
-func (o *operation) previewRemoval(ctx context.Context) []Problem {
-	inbound, err := o.before.vhost.Inbound(ctx, o.before.ownedExchanges(o.before.wanted), nil)
+// previewOthers lists the bindings of others that go with the objects of the topology before.
+func (o *operation) previewOthers(ctx context.Context) (problems []Problem) {
+	away := plan.Away(o.change.Before, o.change.After, o.change.Options.Rebuild)
+	found, err := o.before.vhost.Inbound(ctx, o.before.ownedExchanges(away), slices.Collect(maps.Keys(away.Queues)))
 	var shared []topology.Binding
-	if err == nil && o.before.wanted.Shared {
-		shared, err = o.before.vhost.BindingsFrom(ctx, o.before.wanted.Entry)
+	if err == nil && away.Shared {
+		shared, err = o.before.vhost.BindingsFrom(ctx, away.Entry)
 	}
 	if err != nil {
-		return nil
+		return nil // the apply asks again
 	}
-	foreign := topology.NewBindings(slices.Concat(inbound.Sorted(), shared)...).Where(
-		func(b topology.Binding) bool { return !o.before.wanted.OwnsBinding(b) && !b.IsMark() })
-	if len(foreign) == 0 {
-		return nil
+	maps.Copy(found, topology.NewBindings(shared...))
+	if err = plan.CheckMeaning(o.change.Before, o.change.After, found); err != nil {
+		problems = append(problems, Problem{Refused, err})
 	}
-	return []Problem{{TakesAlong, &InboundError{foreign}}}
+	if others := plan.OthersOf(o.change.Before, o.change.After, away, found); !others.IsNone() {
+		problems = append(problems, Problem{TakesAlong, others})
+	}
+	return problems
 }
 
 // previewPolicies lists what the policies take from exchanges that are to be set: RabbitMQ applies one policy to an

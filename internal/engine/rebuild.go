@@ -22,6 +22,9 @@ func (o *operation) rebuild(ctx context.Context) (Result, error) {
 	if err == nil {
 		err = o.readBound(ctx, found)
 	}
+	if err == nil {
+		err = plan.CheckMeaning(before, o.after.wanted, found.Bindings)
+	}
 	if err != nil {
 		return Result{}, err
 	}
@@ -69,7 +72,7 @@ func (o *operation) brokenOff(
 	if len(done) == 0 {
 		return Result{}, cause
 	}
-	ctx, cancel := afterwards(ctx)
+	ctx, cancel := withTimeToUndo(ctx)
 	defer cancel()
 	result := o.left(ctx, found, done, cause)
 	if !result.IsNew {

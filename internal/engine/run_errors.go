@@ -88,7 +88,7 @@ func (e *UndoError) Detail() string {
 	if back := objects(e.Done); back != "" {
 		text += fmt.Sprintf("Of what had been removed before, this is there again: %s. ", back)
 	} else {
-		text += "What had been removed before could not be brought back. "
+		text += "The objects that had been removed before could not be brought back. "
 	}
 	text += "These steps are left to do:\n\n  " + join(e.Left, "\n  ", plan.Step.String)
 	if rabbit.SameCause(e.Err, e.Undo) {

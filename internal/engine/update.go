@@ -60,7 +60,7 @@ func (d *deployment) readForRepair(ctx context.Context) (*rabbit.State, error) {
 
 // left is the topology that exists after a failure: the next plan shows the rest of the work.
 func (d *deployment) left(ctx context.Context, found *rabbit.State, done []plan.Step) *topology.Topology {
-	ctx, cancel := afterwards(ctx)
+	ctx, cancel := withTimeToUndo(ctx)
 	defer cancel()
 	if state, err := d.read(ctx); err == nil {
 		return &state.Topology

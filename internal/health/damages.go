@@ -18,7 +18,7 @@ type Damage struct {
 	Change string
 	// Repair is a sentence: what the next apply does. It calls the object "it".
 	Repair string
-	// Redeclares says that the repair gives a queue other properties than somebody has declared.
+	// Redeclares says that the repair gives an exchange or queue other properties than somebody has declared.
 	Redeclares bool
 }
 
@@ -167,6 +167,7 @@ func (d *damages) changedObjects() {
 		for _, different := range want.Differences(have) {
 			d.differs(topology.ExchangeObject(name), different, d.changedExchange(have, different.Property),
 				d.recreates(want, have))
+			d.found[len(d.found)-1].Redeclares = true
 		}
 	}
 	for _, name := range d.WrongQueues {
@@ -201,6 +202,7 @@ func (d *damages) missingBindings() {
 	if len(d.MissingBindings) == 0 {
 		return // which spares the search
 	}
+	d.otherKeys()
 	d.lostBindings()
 	for _, b := range d.MissingBindings {
 		if !d.told.Has(b) {
@@ -208,9 +210,30 @@ func (d *damages) missingBindings() {
 			if b.Source == d.parking() {
 				messages = wouldBeParked
 			}
-			d.missing(bindingObject(b), messages+alternatives(d.unrouted(b.Source)), "The next apply makes it again.")
+			d.missing(bindingObject(b), messages+alternatives(d.unrouted(b.Source)), makesAgain)
 		}
 	}
+}
+
+// otherKeys are missing bindings in whose place another one leads to the same object.
+func (d *damages) otherKeys() {
+	for _, b := range d.MissingBindings {
+		if other, has := d.inPlaceOf(b); has {
+			text := fmt.Sprintf("another binding leads there, and takes messages with keys like %q", other.RoutingKey)
+			d.add(bindingObject(b), "missing", "is gone", effect{Warning, text}, makesAgain)
+			d.told.Add(b)
+		}
+	}
+}
+
+// inPlaceOf is a foreign binding with the same ends.
+func (d *damages) inPlaceOf(b topology.Binding) (other topology.Binding, has bool) {
+	for _, other := range d.ForeignBindings {
+		if other.Source == b.Source && other.LeadsTo(b.DestinationType, b.Destination) {
+			return other, true
+		}
+	}
+	return other, false
 }
 
 // lostBindings are those of objects that were declared anew.
@@ -241,6 +264,8 @@ func (d *damages) lostBindings() {
 	}
 }
 
+const makesAgain = "The next apply makes it again."
+
 func bindingObject(b topology.Binding) string { return "binding of " + b.Describe() }
 
 // from are the desired bindings of an exchange.
@@ -262,13 +287,18 @@ func (d *damages) tell(bindings ...[]topology.Binding) {
 
 // haveGone tells whether several bindings are all missing, for no reason that is known.
 func (d *damages) haveGone(bindings []topology.Binding) bool {
+	for _, b := range bindings {
+		if _, has := d.inPlaceOf(b); has {
+			return false
+		}
+	}
 	bindings = slices.DeleteFunc(bindings, d.told.Has)
 	return len(bindings) > 1 && !slices.ContainsFunc(bindings, d.actual.Bindings.Has)
 }
 
 func (d *damages) foreignBindings() {
 	for _, b := range d.ForeignBindings {
-		d.add(bindingObject(b), "it is somebody else's, not one of its own", "was added", d.foreign(b),
+		d.add(bindingObject(b), "another application's, not one of its own", "was added", d.foreign(b),
 			"The next apply removes it.")
 	}
 }
@@ -473,11 +503,15 @@ func (w ways) changedExchange(have topology.Exchange, property string) effect {
 	case property == "type":
 		return w.changedType(have.Name, have.Type)
 	case property == "durable":
-		return effect{Error, "it goes when RabbitMQ restarts"}
+		return effect{Error, "the exchange goes when RabbitMQ restarts"}
 	case property == "auto_delete":
-		return effect{Error, "it goes with the last binding from it"}
+		return effect{Error, "the exchange goes with the last binding from it"}
 	case property == "alternate-exchange":
-		return effect{Error, "messages that no binding of it takes " + alternatives(w.unrouted(have.Name))}
+		text := "messages that no binding of it takes " + alternatives(w.unrouted(have.Name))
+		if w.desired.Exchanges[have.Name].AlternateExchange() == "" {
+			text += ". After the next apply, RabbitMQ drops them"
+		}
+		return effect{Error, text}
 	case property != "internal":
 		return effect{Warning, otherwise}
 	case !have.Internal:
@@ -487,9 +521,6 @@ func (w ways) changedExchange(have topology.Exchange, property string) effect {
 	}
 	return effect{Harmless, "publishers cannot use it, and need not"}
 }
-
-// otherwise is said of what RabbitMQ may take for whatever it likes.
-const otherwise = "messages may take another way or another time than they should"
 
 // changedType is what an exchange of another type does to messages.
 func (w ways) changedType(name, have string) effect {
@@ -503,7 +534,8 @@ func (w ways) changedType(name, have string) effect {
 		return effect{Error, "no key matches a binding of it, and messages that get to it " +
 			alternatives(w.unrouted(name))}
 	case have == "fanout", have == "headers":
-		return effect{Error, "messages go the way of all its bindings. They arrive several times, early and late"}
+		return effect{Error, "messages go the way of all its bindings. The messages arrive several times, early and " +
+			"late"}
 	}
 	return effect{Error, otherwise}
 }

@@ -1,7 +1,7 @@
 // Package health tells the faults of a topology that exists, and their effect on messages. Objects and the status of
 // queues come in, and lists of faults go out. Call [Findings] for what policies, consumers and nodes do, and
 // [Weaknesses] for what wanted arguments do. Call [Damages] for the differences from the wanted topology, and
-// [Sentences] for their words.
+// [Sentences] for their words. [Native] is for what a broker could do besides.
 //
 // It is pure: it never talks to a broker, and it repairs nothing. Read findings.go first, then damages.go.
 package health
@@ -25,6 +25,8 @@ const (
 	Error Severity = "error"
 	// Warning is for messages that may be late, and for the unknown.
 	Warning Severity = "warning"
+	// Info is for what does nothing to messages, and is worth knowing once. No plan warns of it.
+	Info Severity = "info"
 	// Harmless is for what does nothing to messages. It is no finding that anybody is told.
 	Harmless Severity = ""
 )
@@ -79,8 +81,8 @@ func leaders(vhost string, actual map[string]topology.Queue, status map[string]Q
 	}
 	return []Finding{{
 		Warning, fmt.Sprintf("node %q", most), fmt.Sprintf("%d of %d leaders", led[most], len(names)),
-		"it does most of the work of the cluster. All messages of these queues are late when it fails. This spreads " +
-			"the leaders: " + rebalance(vhost, names),
+		"the node does most of the work of the cluster. All messages of these queues are late when the node fails. " +
+			"This command spreads the leaders: " + rebalance(vhost, names),
 	}}
 }
 
@@ -121,15 +123,15 @@ func (i *inspection) availability() {
 	const effect = "messages wait in it beyond their time, and it takes no further ones, until "
 	switch {
 	case i.status.State == "down" && i.status.Members == 0:
-		i.add(Warning, "its node is down", effect+"that is back")
+		i.add(Warning, "its node is down", effect+"that node is back")
 	case !i.status.hasMajority():
 		i.add(Warning, fmt.Sprintf("%d of %d members online", i.status.Online, i.status.Members), effect+
-			"most of them are back")
+			"most of the members are back")
 	case i.status.State == "down": // for some seconds
 		i.add(Warning, "its leader is down", effect+"another node leads it")
 	case i.status.Online < i.status.Members:
-		i.add(Warning, fmt.Sprintf("%d of %d members online", i.status.Online, i.status.Members), "it works, and "+
-			"messages wait in it beyond their time when more of its nodes fail")
+		i.add(Warning, fmt.Sprintf("%d of %d members online", i.status.Online, i.status.Members), "the queue works, "+
+			"and messages wait in it beyond their time when more of its nodes fail")
 	}
 }
 
@@ -171,6 +173,10 @@ func (i *inspection) applied() {
 	}
 	if looks, ok := i.lowers("delivery-limit"); ok && i.queue.Type() == "quorum" {
 		i.add(Error, i.cause(), lookedAt(i.queue, looks, i.next()))
+	}
+	if kind, byPolicy := policy.InForce(i.queue, "delayed-retry-type", i.status.Applied.Definition); byPolicy &&
+		i.queue.Type() == "quorum" && delaysRetries(kind) {
+		i.add(Warning, i.cause(), retried(i.queue))
 	}
 }
 

@@ -47,6 +47,11 @@ func TestFindingsInBase10(t *testing.T) {
 			policies: ofPolicy("-7$", "dead-letter-routing-key", "lost"),
 			queues:   queues(func(_, digit int) bool { return digit == 7 }), says: `with the routing key "lost"`,
 		},
+		"retries that the queue delays": {
+			policies: ofPolicy("delay", "delayed-retry-type", "returned"),
+			queues:   queues(func(_, _ int) bool { return true }), says: "got and put back is late",
+		},
+		"retries that are switched off": {policies: ofPolicy("delay", "delayed-retry-type", "disabled")},
 		"one level": {
 			policies: ofPolicy(`^t\.delay-01-`, "overflow", "drop-head"),
 			queues:   queues(func(level, _ int) bool { return level == 1 }), says: "switches at-least-once",

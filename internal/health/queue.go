@@ -3,10 +3,12 @@ package health
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -31,12 +33,15 @@ var queueEffects = map[string]func(want, have topology.Queue) effect{
 	"x-expires":                   expires,
 	"x-delivery-limit":            changedLooks,
 	"x-max-priority":              changedPriority,
+	"x-delayed-retry-type":        changedRetries,
+	"x-delayed-retry-min":         always(Harmless, passes),
+	"x-delayed-retry-max":         always(Harmless, passes),
 	"type":                        changedSafety,
 	"x-dead-letter-strategy":      changedSafety,
 	"x-overflow":                  changedSafety,
-	"durable":                     always(Error, "it goes with its messages when RabbitMQ restarts"),
-	"auto_delete":                 always(Error, "it goes with its messages when its last consumer does"),
-	"exclusive":                   always(Error, "it goes with its messages when the connection ends that declared it"),
+	"durable":                     always(Error, "the queue and its messages go when RabbitMQ restarts"),
+	"auto_delete":                 always(Error, "the queue and its messages go with its last consumer"),
+	"exclusive":                   always(Error, "the queue and its messages go with the connection that declared it"),
 	"x-queue-leader-locator":      always(Harmless, passes),
 	"x-quorum-initial-group-size": always(Harmless, passes),
 	"x-queue-mode":                always(Harmless, passes),
@@ -50,6 +55,9 @@ func changedQueue(want, have topology.Queue, property string) effect {
 	}
 	return effect{Warning, otherwise}
 }
+
+// otherwise is said of what RabbitMQ may take for whatever it likes.
+const otherwise = "messages may take another way or another time than they should"
 
 const (
 	passes    = "messages pass through it all the same"
@@ -111,8 +119,8 @@ func changedKey(want, have topology.Queue) effect {
 
 // withKey is for a queue that gives messages a routing key where they should keep their own.
 func withKey(key any) string {
-	return fmt.Sprintf("messages leave it with the routing key %q in place of their own. They do not reach their "+
-		"destination", key)
+	return fmt.Sprintf("messages leave it with the routing key %q in place of their own. The messages get only where "+
+		"this key leads", key)
 }
 
 // changedSafety is for a queue that may no longer hand on each message.
@@ -138,7 +146,7 @@ func changedLimit(argument, unit string) func(want, have topology.Queue) effect 
 	return func(_, have topology.Queue) effect {
 		most, isLimited := have.Arguments[argument].(int64)
 		if !isLimited {
-			return effect{Warning, "it takes more messages than it should"}
+			return effect{Warning, "the queue takes more messages than it should"}
 		}
 		return full(have, overflowOf(have.Arguments.Text("x-overflow")), most, unit, have.DeadLetterExchange())
 	}
@@ -185,11 +193,33 @@ func lookedAt(q topology.Queue, looks int64, next string) string {
 	return fmt.Sprintf("a message in it that is got and put back more than %d times %s", looks, then)
 }
 
+// changedRetries is for a queue that delays messages by itself that were got and put back, or does not.
+func changedRetries(_, have topology.Queue) effect {
+	if !delaysRetries(have.Arguments["x-delayed-retry-type"]) {
+		return effect{Harmless, passes}
+	}
+	return effect{Warning, retried(have)}
+}
+
+// delaysRetries tells whether a value of delayed-retry-type delays anything.
+func delaysRetries(kind any) bool {
+	text, _ := kind.(string)
+	return slices.Contains(policy.Retries, text)
+}
+
+// retried is for a queue that delays messages by itself that were got and put back (TestRetriesMakeMessagesLate).
+func retried(q topology.Queue) string {
+	if q.Delays() {
+		return "a message in it that is got and put back is late: it stays until the time of its retry"
+	}
+	return "a message in it that is got and put back, as a replay does, is not ready until the time of its retry"
+}
+
 // expires is for a queue that RabbitMQ deletes by its own argument, or no longer.
 func expires(_, have topology.Queue) effect {
 	after, goes := have.Arguments["x-expires"].(int64)
 	if !goes {
-		return effect{Harmless, "it stays when nobody looks at it"}
+		return effect{Harmless, "the queue stays when nobody looks at it"}
 	}
 	return effect{Error, expired(after)}
 }

@@ -24,8 +24,8 @@ func Receivers(actual map[string]topology.Queue, status map[string]QueueStatus) 
 
 // receives reports a queue that nobody serves, or that is full and refuses messages.
 func (i *inspection) receives() {
-	const unserved = "it takes no messages. Quorum delay queues keep those for it, and offer them again within six " +
-		"minutes. What classic delay queues hand on to it is in no count, and may be lost"
+	const unserved = "the queue takes no messages. Quorum delay queues keep those for it, and offer them again " +
+		"within six minutes. Messages that classic delay queues hand on to it are in no count, and may be lost"
 	count := i.status.Ready
 	if count == nil {
 		count = i.status.Messages
@@ -38,9 +38,9 @@ func (i *inspection) receives() {
 	case i.status.Members > 0 && i.status.Leader == "":
 		i.add(Error, "no leader", unserved)
 	case limit.key == "max-length" && count != nil && *count >= limit.most:
-		i.add(Error, fmt.Sprintf("full: %s, messages: %d", limit.text, *count), "it refuses further messages. "+
-			"Quorum delay queues offer them again after three to six minutes. "+holdsUp+". Classic delay queues lose "+
-			"them")
+		i.add(Error, fmt.Sprintf("full: %s, messages: %d", limit.text, *count), "the queue refuses further "+
+			"messages. Quorum delay queues offer them again after three to six minutes. "+holdsUp+". Classic delay "+
+			"queues lose them")
 	}
 }
 
@@ -59,7 +59,7 @@ func Overdue(queue string, messages int64, since time.Time, why string) Finding 
 }
 
 // holdsUp is what a quorum delay queue does that cannot hand on messages.
-const holdsUp = "32 of them in one queue hold up all others there"
+const holdsUp = "32 of them in one queue hold up all other messages there"
 
 // Nowhere is for messages that get to no queue behind a binding or exchange. The cause says where they end.
 func Nowhere(object, cause string) Finding {

@@ -19,7 +19,7 @@ func TestReceivers(t *testing.T) {
 	byPolicy := holds(7, 7)
 	byPolicy.Applied = policy.Applied{Policy: "limit", Definition: topology.Arguments{"max-length": int64(5)}}
 	refuses := topology.Arguments{"x-max-length": int64(5), "x-overflow": "reject-publish"}
-	const unserved, full = "it takes no messages", "it refuses further messages"
+	const unserved, full = "the queue takes no messages", "the queue refuses further messages"
 	for name, test := range map[string]struct {
 		status        health.QueueStatus
 		arguments     topology.Arguments

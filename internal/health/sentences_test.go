@@ -147,6 +147,30 @@ var ofParkingCascade = []damageCase{
 	},
 		`The binding of exchange t.delay-01 to queue t.delay-01 with key "*.1.#" is gone. Messages with such a ` +
 			"key are parked. The next apply makes it again."},
+	{"bindings with other keys", func(w *world) {
+		w.unbind(func(b topology.Binding) bool { return b.Source == "t.delay-01" })
+		w.bind("t.delay-01", topology.ToQueue, "t.delay-01", "*.1.*.#", "")
+		w.bind("t.delay-01", topology.ToQueue, "t.delay-00", "*.0.1.*.#", "")
+		w.bind("t.delay-01", topology.ToExchange, "t.delivery", "*.0.0.*.#", "")
+	},
+		`The binding of exchange t.delay-01 to exchange t.delivery with key "*.0.0.#" is gone. Another ` +
+			`binding leads there, and takes messages with keys like "*.0.0.*.#". The next apply makes it ` +
+			`again.` + "\n" +
+			`The binding of exchange t.delay-01 to queue t.delay-00 with key "*.0.1.#" is gone. Another ` +
+			`binding leads there, and takes messages with keys like "*.0.1.*.#". The next apply makes it ` +
+			`again.` + "\n" +
+			`The binding of exchange t.delay-01 to queue t.delay-01 with key "*.1.#" is gone. Another ` +
+			`binding leads there, and takes messages with keys like "*.1.*.#". The next apply makes it ` +
+			`again.` + "\n" +
+			`The binding of exchange t.delay-01 to exchange t.delivery with key "*.0.0.*.#" was added. ` +
+			`Messages with such a key go there, too, and can arrive twice or early. The next apply removes ` +
+			`it.` + "\n" +
+			`The binding of exchange t.delay-01 to queue t.delay-00 with key "*.0.1.*.#" was added. Messages ` +
+			`with such a key wait there, too, and can arrive twice, early or late. The next apply removes ` +
+			`it.` + "\n" +
+			`The binding of exchange t.delay-01 to queue t.delay-01 with key "*.1.*.#" was added. Messages ` +
+			`with such a key wait there, too, and can arrive twice, early or late. The next apply removes ` +
+			`it.`},
 	{"a missing binding of the parking exchange", func(w *world) {
 		w.unbind(func(b topology.Binding) bool { return b.Source == "t.unroutable" })
 	},
@@ -192,8 +216,8 @@ var ofParkingCascade = []damageCase{
 			"next apply recreates it, if it is empty."},
 	{"a dead-letter key", func(w *world) { w.queue("t.delay-01", "x-dead-letter-routing-key", "k") },
 		`The queue t.delay-01 has x-dead-letter-routing-key k. Messages leave it with the routing key "k" in ` +
-			"place of their own. They do not reach their destination. The next apply recreates it, if it is " +
-			"empty."},
+			"place of their own. The messages get only where this key leads. The next apply recreates it, if it " +
+			"is empty."},
 	{"no strategy", func(w *world) { w.queue("t.delay-01", "x-dead-letter-strategy", nil) },
 		"The queue t.delay-01 has no x-dead-letter-strategy. Messages that leave it can be lost. The next apply " +
 			"recreates it, if it is empty."},
@@ -241,6 +265,21 @@ var ofParkingCascade = []damageCase{
 	},
 		"The queue t.unroutable has x-delivery-limit 2, not 2147483647. A message in it that is got and put back " +
 			"more than 2 times is dropped. The next apply recreates it, if it is empty."},
+	{"retries that the queue delays", func(w *world) {
+		w.queue("t.delay-01", "x-delayed-retry-type", "all")
+		w.queue("t.delay-01", "x-delayed-retry-min", int64(1000))
+	},
+		"The queue t.delay-01 has x-delayed-retry-min 1000 and has x-delayed-retry-type all. A message in it that is " +
+			"got and put back is late: it stays until the time of its retry. The next apply recreates it, if it is " +
+			"empty."},
+	{"retries of the parking queue", func(w *world) { w.queue("t.unroutable", "x-delayed-retry-type", "failed") },
+		"The queue t.unroutable has x-delayed-retry-type failed. A message in it that is got and put back, as a " +
+			"replay does, is not ready until the time of its retry. The next apply recreates it, if it is empty."},
+	{"retries that are switched off", func(w *world) {
+		w.queue("t.delay-01", "x-delayed-retry-type", "disabled")
+	},
+		"The queue t.delay-01 has x-delayed-retry-type disabled. Messages pass through it all the same. The next " +
+			"apply recreates it, if it is empty."},
 	{"a dead-letter exchange of the parking queue", func(w *world) {
 		w.queue("t.unroutable", "x-dead-letter-exchange", "bin")
 	},
@@ -254,8 +293,8 @@ var ofParkingCascade = []damageCase{
 	{"a level exchange that is fanout", func(w *world) {
 		w.exchange("t.delay-01", func(e *topology.Exchange) { e.Type = "fanout" })
 	},
-		"The exchange t.delay-01 is of type fanout, not topic. Messages go the way of all its bindings. They " +
-			"arrive several times, early and late. The next apply recreates it."},
+		"The exchange t.delay-01 is of type fanout, not topic. Messages go the way of all its bindings. The " +
+			"messages arrive several times, early and late. The next apply recreates it."},
 	{"a level exchange of a plugin's type", func(w *world) {
 		w.exchange("t.delay-01", func(e *topology.Exchange) { e.Type = "x-random" })
 	},
@@ -294,8 +333,8 @@ var ofParkingCascade = []damageCase{
 	{"an exchange that is not durable, and deletes itself", func(w *world) {
 		w.exchange("t.delay-01", func(e *topology.Exchange) { e.Durable, e.AutoDelete = false, true })
 	},
-		"The exchange t.delay-01 is not durable and is auto-delete. It goes when RabbitMQ restarts. It goes with " +
-			"the last binding from it. The next apply recreates it."},
+		"The exchange t.delay-01 is not durable and is auto-delete. The exchange goes when RabbitMQ restarts. " +
+			"The exchange goes with the last binding from it. The next apply recreates it."},
 	{"no alternate exchange", func(w *world) {
 		w.exchange("t.delay-02", func(e *topology.Exchange) { e.Arguments = nil })
 	},
@@ -372,7 +411,7 @@ var ofBareCascade = []damageCase{
 		})
 	},
 		"The exchange t.delay-01 has alternate-exchange bin. Messages that no binding of it takes go to exchange " +
-			"bin. The next apply recreates it."},
+			"bin. After the next apply, RabbitMQ drops them. The next apply recreates it."},
 	{"a queue that nothing leads to, as its exchanges are gone", func(w *world) {
 		w.noExchange("t.delay-02")
 		w.noQueue("t.delay-02")
@@ -399,21 +438,21 @@ var ofClassicCascade = []damageCase{
 	{"a delivery exchange of others that is fanout", func(w *world) {
 		w.exchange("others", func(e *topology.Exchange) { e.Type = "fanout" })
 	},
-		"The exchange others is of type fanout, not topic. Messages go the way of all its bindings. They arrive " +
-			"several times, early and late. An apply is refused until it is a topic exchange."},
+		"The exchange others is of type fanout, not topic. Messages go the way of all its bindings. The messages " +
+			"arrive several times, early and late. An apply is refused until it is a topic exchange."},
 	{"a changed exchange", func(w *world) {
 		w.exchange("t.delay-01", func(e *topology.Exchange) { e.AutoDelete = true })
 	},
-		"The exchange t.delay-01 is auto-delete. It goes with the last binding from it. The next apply recreates " +
-			"it, if the queues are empty that hand on to it."},
+		"The exchange t.delay-01 is auto-delete. The exchange goes with the last binding from it. The next apply " +
+			"recreates it, if the queues are empty that hand on to it."},
 	{"a queue that is not durable", func(w *world) {
 		q := w.Queues["t.delay-01"]
 		q.Durable, q.AutoDelete, q.Exclusive = false, true, true
 		w.Queues["t.delay-01"] = q
 	},
-		"The queue t.delay-01 is not durable, is auto-delete and is exclusive. It goes with its messages when " +
-			"RabbitMQ restarts. It goes with its messages when its last consumer does. It goes with its messages " +
-			"when the connection ends that declared it. The next apply recreates it, if it is empty."},
+		"The queue t.delay-01 is not durable, is auto-delete and is exclusive. The queue and its messages go " +
+			"when RabbitMQ restarts. The queue and its messages go with its last consumer. The queue and its " +
+			"messages go with the connection that declared it. The next apply recreates it, if it is empty."},
 	{"a quorum queue", func(w *world) { w.queue("t.delay-01", "x-queue-type", "quorum") },
 		"The queue t.delay-01 is of type quorum, not classic. Messages may take another way or another time than " +
 			"they should. The next apply recreates it, if it is empty."},
@@ -422,8 +461,8 @@ var ofClassicCascade = []damageCase{
 var ofWeakCascade = []damageCase{
 	{"nothing", func(*world) {}, ""},
 	{"no expiry", func(w *world) { w.queue("t.delay-01", "x-expires", nil) },
-		"The queue t.delay-01 has no x-expires. It stays when nobody looks at it. The next apply recreates it, if it " +
-			"is empty."},
+		"The queue t.delay-01 has no x-expires. The queue stays when nobody looks at it. The next apply recreates " +
+			"it, if it is empty."},
 	{"a strategy", func(w *world) { w.queue("t.delay-01", "x-dead-letter-strategy", "at-least-once") },
 		"The queue t.delay-01 has x-dead-letter-strategy at-least-once. Messages pass through it all the same. The " +
 			"next apply recreates it, if it is empty."},

@@ -8,7 +8,8 @@ import (
 )
 
 // weakArguments are those of a delay queue that do to messages what the default arguments do not.
-var weakArguments = []string{"x-expires", "x-delivery-limit", "x-max-priority", "x-max-length", "x-max-length-bytes"}
+var weakArguments = []string{"x-expires", "x-delivery-limit", "x-max-priority", "x-max-length", "x-max-length-bytes",
+	"x-delayed-retry-type"}
 
 // Weaknesses are the effects of the arguments that delay queues have because they are wanted so. The effects of others
 // are those of Damages.
@@ -21,8 +22,8 @@ func Weaknesses(desired, actual map[string]topology.Queue) []Finding {
 		}
 		found := inspection{queue: q}
 		if cause := atMostOnce(q); cause != "" {
-			found.add(Error, cause, "it dead-letters at most once. A message that falls due while the next queue is "+
-				"unavailable is lost")
+			found.add(Error, cause, "the queue dead-letters at most once. A message that falls due while the next "+
+				"queue is unavailable is lost")
 		}
 		for _, argument := range weakArguments {
 			value, has := q.Arguments[argument]
@@ -52,6 +53,8 @@ func isHarmless(q topology.Queue, argument string, value any) bool {
 	case "x-delivery-limit":
 		limit, _ := value.(int64)
 		return limit < 0 // no limit (4.0)
+	case "x-delayed-retry-type":
+		return !delaysRetries(value)
 	case "x-max-length", "x-max-length-bytes":
 		return q.AtLeastOnce() // it refuses messages, which is what a limit is for
 	}

@@ -14,7 +14,8 @@ import (
 // What the wanted arguments do to messages is a finding on each delay queue, and the defaults have none.
 func TestWeaknesses(t *testing.T) {
 	const (
-		once = "it dead-letters at most once. A message that falls due while the next queue is unavailable is lost"
+		once = "the queue dead-letters at most once. A message that falls due while the next queue is " +
+			"unavailable is lost"
 		goes = "RabbitMQ deletes it, with the messages in it, 1 min after it was declared or last looked at. " +
 			"Messages that pass through do not count"
 	)
@@ -45,6 +46,10 @@ func TestWeaknesses(t *testing.T) {
 		"looks": {delay.Config{QueueArguments: with(strong, "x-delivery-limit", int64(2))},
 			[]string{"error x-delivery-limit = 2: a message in it that is got and put back more than 2 times leaves " +
 				"it early"}},
+		"retries": {delay.Config{QueueArguments: with(with(strong, "x-delayed-retry-type", "failed"),
+			"x-delayed-retry-min", int64(1000))}, []string{"warning x-delayed-retry-type = failed: a message in it " +
+			"that is got and put back is late: it stays until the time of its retry"}},
+		"no retries":          {delay.Config{QueueArguments: with(strong, "x-delayed-retry-type", "disabled")}, nil},
 		"any number of looks": {delay.Config{QueueArguments: with(strong, "x-delivery-limit", int64(-1))}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -48,14 +48,9 @@ func Create(desired, actual topology.Topology, mark string) Plan {
 		Plan{}.then(rest...), plan[at+1:])
 }
 
-func declaresEntry(t topology.Topology, step Step) bool {
-	declare, is := step.(DeclareExchange)
-	return is && declare.Exchange.Name == t.Entry
-}
-
-// Undo is the plan that takes back what a create has done: only what it made, and only while that
+// UndoCreate is the plan that takes back what a create has done: only what it made, and only while that
 // is empty. Like Teardown, it leaves the delivery exchange. Done are the steps that may have had an effect.
-func Undo(desired topology.Topology, done []Step) Plan {
+func UndoCreate(desired topology.Topology, done []Step) Plan {
 	made := After(topology.New(), done)
 	// Another create may have declared the first new object, too: if it has bound anything to it, the object stays.
 	first := firstNew(done)

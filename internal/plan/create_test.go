@@ -5,6 +5,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan/plantest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -45,6 +46,53 @@ func TestCreateDeclaresWhatIsNew(t *testing.T) {
 			t.Errorf("left to do: %s", left)
 		}
 	})
+}
+
+// A create is marked, too, if its exchanges alone are missing.
+func TestCreateOfExchangesIsMarked(t *testing.T) {
+	desired := plantest.Expand(t, delay.Config{Name: "t", Levels: 3})
+	actual := topology.New()
+	actual.Queues = desired.Queues
+	todo := plan.Create(desired, actual, "mark")
+	if _, verifies := todo[2].Steps[0].(plan.VerifyAlone); !mustBeNew(todo[0].Steps[0]) || !verifies {
+		t.Errorf("the plan is %v", todo.Steps())
+	}
+}
+
+// An undo unbinds what the create has bound to its marked exchange, or between objects that it has found there. All
+// else goes with its objects. An exchange that need not be new stays.
+func TestUndoOfACreate(t *testing.T) {
+	desired := plantest.Expand(t, delay.Config{Name: "t", Levels: 3})
+	found, delivers := desired.Clone(), topology.Exchange{Name: desired.Delivery, Type: "topic"}
+	lost := found.Bindings.Sorted()[0]
+	delete(found.Bindings, lost)
+	whole := plan.Create(desired, topology.New(), "mark").Steps()
+	first, _ := whole[0].(plan.DeclareExchange)
+	for name, test := range map[string]struct {
+		done []plan.Step
+		want func(topology.Binding) bool
+	}{
+		"whole": {whole, func(b topology.Binding) bool { return b.Source == first.Exchange.Name }},
+		"one binding": {plan.Create(desired, found, "mark").Steps(),
+			func(b topology.Binding) bool { return b == lost }},
+		"not a new one": {[]plan.Step{plan.DeclareExchange{Exchange: delivers}}, nil},
+	} {
+		deletes := false
+		for _, step := range plan.UndoCreate(desired, test.done).Steps() {
+			unbind, unbinds := step.(plan.Unbind)
+			if unbinds && !test.want(unbind.Binding) {
+				t.Errorf("%s: %s", name, step)
+			}
+			deletion, is := step.(plan.DeleteExchange)
+			deletes = deletes || unbinds || is && deletion.Name != desired.Delivery
+			if is && deletion.Name == desired.Delivery {
+				t.Errorf("%s: %s", name, step)
+			}
+		}
+		if deletes != (test.want != nil) {
+			t.Errorf("%s: something is deleted: %t", name, deletes)
+		}
+	}
 }
 
 // Two creates of the same run at once, step by step in any order. The broker tells both that the exchange made first is
@@ -124,7 +172,7 @@ func (r *racer) next(t *rapid.T) {
 		}
 	default:
 		r.failed = true
-		r.left = plan.Undo(r.desired, r.done[:len(r.done)-1]).Steps()
+		r.left = plan.UndoCreate(r.desired, r.done[:len(r.done)-1]).Steps()
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -133,6 +134,29 @@ func (c change) goesOn(routed *topologytest.Router, key string, wait time.Durati
 		}
 	}
 	return nil
+}
+
+// Units grow from the end: what leads into a new queue comes when all behind it is there.
+func TestReachGrowsUpwards(t *testing.T) {
+	c := delay.Config{Name: "t", Units: []time.Duration{12 * time.Second, 3 * time.Second, time.Second}, Lookahead: 1,
+		CreateDeliveryExchange: true}
+	_, before := reaching(t, c, time.Second)
+	_, desired := reaching(t, c, 40*time.Second)
+	var into [][]string
+	for _, phase := range plan.Repair(desired, before) {
+		var sources []string
+		for _, step := range phase.Steps {
+			if bind, binds := step.(plan.Bind); binds && bind.Binding.LeadsInto(desired.Queues) {
+				sources = append(sources, bind.Binding.Source)
+			}
+		}
+		if slices.Sort(sources); len(sources) > 0 {
+			into = append(into, slices.Compact(sources))
+		}
+	}
+	if want := [][]string{{"t.s"}, {"t.3s.s"}, {"t.12s.3s.s"}}; !reflect.DeepEqual(into, want) {
+		t.Errorf("they are bound in the order %q", into)
+	}
 }
 
 // Units grow and shrink in place, at any moment and whatever fails.

@@ -138,7 +138,7 @@ func TestCreateWithPolicyIsUndone(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		run(t, b, plan.Undo(desired, steps[:i]))
+		run(t, b, plan.UndoCreate(desired, steps[:i]))
 		delete(b.Exchanges, desired.Delivery) // which is let go of by itself
 		if left := b.Snapshot(); !left.IsEmpty() {
 			t.Fatalf("after step %d, %s, there are %v", i, steps[i], left)

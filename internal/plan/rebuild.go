@@ -12,7 +12,8 @@ import (
 // far as that is still there, and opens the entry last.
 //
 // The delivery exchange and the way of unroutable messages stay as they are where both topologies have them so.
-// A delivery exchange that gets other arguments takes all bindings along, those of the applications included.
+// A delivery exchange that gets other arguments takes all bindings along, those of the applications included. It stays,
+// and the plan fails, if an application binds to it meanwhile.
 // One that gets another name stays (see DeleteShared).
 //
 // Actual holds the existing objects of both topologies (see Union). Besides what Repair wants, it holds the bindings of
@@ -29,8 +30,8 @@ func Rebuild(before, after, actual topology.Topology, guard Guard) Plan {
 	recreated := RebuildsDelivery(before, after, actual)
 	var build Plan
 	if recreated {
-		removal = removal.then(DeleteExchange{Name: after.Delivery})
 		touching := left.Bindings.Where(func(b topology.Binding) bool { return touches(b, after.Delivery) })
+		removal = append(removal, deleteUnbound(after.Delivery, left.Bindings)...)
 		left.Exchanges[after.Delivery] = after.Exchanges[after.Delivery]
 		build = build.then(DeclareExchange{Exchange: after.Exchanges[after.Delivery]}).
 			then(bind(touching)...)
@@ -56,6 +57,13 @@ func Rebuild(before, after, actual topology.Topology, guard Guard) Plan {
 		build[i].Undo = u.plan
 	}
 	return append(plan, build...)
+}
+
+// deleteUnbound takes the bindings of an exchange away and deletes it then. RabbitMQ refuses that while anything else
+// is bound to the exchange: an application may have bound its queue since the bindings were read.
+func deleteUnbound(exchange string, bindings topology.Bindings) Plan {
+	return Plan{}.then(unbind(bindings.Where(func(b topology.Binding) bool { return b.Source == exchange }))...).
+		then(DeleteExchange{Name: exchange, IfUnused: true})
 }
 
 // Union is the topology to read for a Rebuild: the possible objects of both, but for a delivery exchange that only the
@@ -94,10 +102,6 @@ func apart(t topology.Topology, other topology.Topology) topology.Topology {
 // queue.
 func KeepsParked(before, after topology.Topology) bool {
 	return len(apart(before, after).Queues) < len(before.Queues)
-}
-
-func touches(b topology.Binding, exchange string) bool {
-	return b.Source == exchange || b.LeadsTo(topology.ToExchange, exchange)
 }
 
 // opens is the index of the phase after which the exchange is bound onwards.
@@ -142,12 +146,12 @@ func (u unbuild) plan(done []Step) Plan {
 			}
 		}
 	}
-	for _, phase := range Undo(u.after, built) {
+	for _, phase := range UndoCreate(u.after, built) {
 		phase.Undo = nil // removed objects do not come back
 		plan = append(plan, phase)
 	}
 	if u.recreated {
-		plan = plan.then(DeleteExchange{Name: u.after.Delivery})
+		plan = append(plan, deleteUnbound(u.after.Delivery, After(topology.New(), built).Bindings)...)
 	}
 	plan = append(plan, restore(u.before, without(u.before, removed))...)
 	if declaresDelivery && !u.recreated {

@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -210,6 +211,80 @@ func TestRebuildThatFails(t *testing.T) {
 	})
 }
 
+// Whatever is known of the delivery exchange, it is recreated only if it is there, and not as the topology has it.
+func TestRebuildsDelivery(t *testing.T) {
+	own := plantest.Expand(t, delay.Config{Name: "t", Levels: 2, CreateDeliveryExchange: true})
+	others := plantest.Expand(t, delay.Config{Name: "t", Levels: 2})
+	other := plantest.Expand(t, delay.Config{Name: "t", Levels: 2, CreateDeliveryExchange: true,
+		DeliveryExchange: "other"})
+	there := func(name, kind string) topology.Topology {
+		actual := topology.New()
+		actual.Exchanges[name] = topology.Exchange{Name: name, Type: kind, Durable: true}
+		return actual
+	}
+	for name, test := range map[string]struct {
+		before, after, actual topology.Topology
+		want                  bool
+	}{
+		"it differs":       {own, own, there(own.Delivery, "direct"), true},
+		"it is right":      {own, own, there(own.Delivery, "topic"), false},
+		"it is missing":    {own, own, topology.New(), false},
+		"it is others'":    {others, others, there(others.Delivery, "direct"), false},
+		"it gets its name": {own, other, there(other.Delivery, "direct"), false},
+	} {
+		if got := plan.RebuildsDelivery(test.before, test.after, test.actual); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+	parks := plantest.Expand(t, delay.Config{Name: "t", Levels: 2, ParkUnroutable: true})
+	if !plan.KeepsParked(parks, parks) || plan.KeepsParked(parks, others) || plan.KeepsParked(others, others) {
+		t.Error("parked messages stay exactly where both park")
+	}
+}
+
+// A rebuild binds only what there is to be in the end. Wherever it fails, or whatever is missing before, it undoes that
+// until the new entry is open.
+func TestRebuildThatFailsAnywhere(t *testing.T) {
+	c := delay.Config{Name: "t", Levels: 3, Lookahead: 2, CreateDeliveryExchange: true, ParkUnroutable: true}
+	before := plantest.Expand(t, c)
+	c.QueueName, c.ParkUnroutable = "t.wait-%d", false
+	after := plantest.Expand(t, c)
+	for _, isGone := range []bool{false, true} {
+		for step := 0; ; step++ {
+			r := rebuilt{before, after, deployed(t, before)}
+			if isGone {
+				run(t, r.broker, append(r.broker.Teardown(before, plan.Guard{}),
+					plan.DeleteShared(before.Delivery, true)...))
+			}
+			there, want := r.broker.Snapshot(), r.expected()
+			todo := r.broker.Rebuild(before, after, plan.Guard{})
+			bindsOnly(t, todo, want)
+			if step == len(todo.Steps()) {
+				break
+			}
+			failAt(r.broker, step)
+			if err := r.broker.Run(todo); !errors.Is(err, errInjected) {
+				t.Fatalf("got %v", err)
+			}
+			if !r.isOpen() {
+				same(t, r.broker.Snapshot(), there, fmt.Sprintf("after a failure of step %d, gone before: %t",
+					step, isGone))
+			}
+		}
+	}
+}
+
+// bindsOnly makes sure that a plan binds nothing else than what there is to be, owner's marks aside.
+func bindsOnly(t *testing.T, todo plan.Plan, want topology.Topology) {
+	t.Helper()
+	for _, step := range todo.Steps() {
+		bind, binds := step.(plan.Bind)
+		if binds && !want.Bindings.Has(bind.Binding) && bind.Binding.Owner() == "" {
+			t.Errorf("%s", step)
+		}
+	}
+}
+
 // Where the undo fails, too, the next rebuild does the rest, wherever the one before broke off.
 func TestRebuildThatBreaksOff(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -303,4 +378,43 @@ func TestRebuildProvesThatItMayBindAgain(t *testing.T) {
 		}
 		same(t, b.Snapshot(), there, "after the refusal")
 	}
+}
+
+// An application that binds its queue to the delivery exchange at any moment finds its binding there afterwards. The
+// rebuild succeeds, or it fails and brings back what others had bound before.
+func TestRebuildLosesNoBinding(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := anyCascade().Draw(t, "cascade")
+		c.CreateDeliveryExchange = true
+		r := rebuilt{before: plantest.Expand(t, c)}
+		c.ParkUnroutable = !c.ParkUnroutable
+		r.after, r.broker = plantest.Expand(t, c), deployed(t, r.before)
+		b := r.broker
+		before := b.Snapshot()
+		todo := b.Rebuild(r.before, r.after, plan.Guard{})
+		late := topologytest.ToQueue(r.after.Delivery, "late.#", plantest.Application)
+		comes := rapid.IntRange(0, len(todo.Steps())).Draw(t, "moment")
+		fails := comes + rapid.IntRange(0, len(todo.Steps())).Draw(t, "steps until a failure")
+		inAnyOrder(t, b)
+		step, came := 0, false
+		b.Before = func(plan.Step) error {
+			if _, exists := b.Exchanges[late.Source]; step == comes && exists {
+				b.Bindings.Add(late)
+				came = true
+			}
+			if step++; step-1 == fails {
+				return errInjected
+			}
+			return nil
+		}
+		err := b.Run(todo)
+		if came && !b.Bindings.Has(late) {
+			t.Fatalf("the binding is gone that came before step %d: %v", comes, err)
+		}
+		for binding := range before.Bindings {
+			if binding.Source == late.Source && !b.Bindings.Has(binding) {
+				t.Fatalf("%v is gone: %v", binding, err)
+			}
+		}
+	})
 }

@@ -453,6 +453,71 @@ func TestDiffRecreatesAnExchangeOnlyIfNothingCanGetLost(t *testing.T) {
 	}
 }
 
+// While a queue is recreated, what expires before it has no way on. The queue before it has to be empty, too, unless
+// its messages are parked.
+func TestDiffRecreatesAQueueOnlyIfNothingCanGetLost(t *testing.T) {
+	for _, test := range []struct {
+		parks   bool
+		waiting string
+		refused bool
+	}{{false, "t.delay-01", true}, {false, "t.delay-02", false}, {true, "t.delay-01", false}} {
+		desired := plantest.Expand(t, delay.Config{Name: "t", Levels: 3, Lookahead: 1, QueueType: delay.Classic,
+			CreateDeliveryExchange: true, ParkUnroutable: test.parks})
+		b := deployed(t, desired)
+		shortenTTL(b, "t.delay-00")
+		b.Messages[test.waiting] = 1
+		err := b.Run(plan.Repair(desired, b.Actual(desired)))
+		if refused := err != nil; refused != test.refused {
+			t.Errorf("%+v: got %v", test, err)
+		}
+	}
+}
+
+// A recreation does nothing beside what it takes. A binding comes once, and a foreign one not at all. There is no look
+// into no queue.
+func TestDiffRecreatesWithoutDetours(t *testing.T) {
+	desired := plantest.Expand(t, delay.Config{Name: "t", Levels: 3, Lookahead: 1, CreateDeliveryExchange: true})
+	missing := topologytest.ToQueue("t.delay-00", "*.*.1.#", "t.delay-00")
+	foreign := topologytest.ToQueue("t.delay-00", "x", "t.delay-01")
+	for want, damage := range map[int]func(*plantest.Broker){
+		1: func(b *plantest.Broker) { delete(b.Bindings, missing) },
+		0: func(b *plantest.Broker) { b.Bindings.Add(foreign) },
+	} {
+		b := deployed(t, desired)
+		e := b.Exchanges["t.delay-00"]
+		e.Internal = true
+		b.Exchanges[e.Name] = e
+		damage(b)
+		bound := map[topology.Binding]int{}
+		for _, phase := range plan.Repair(desired, b.Actual(desired)) {
+			for _, step := range phase.Steps {
+				if bind, binds := step.(plan.Bind); binds {
+					bound[bind.Binding]++
+				}
+				if look, looks := step.(plan.VerifyEmpty); looks && len(look.Queues) == 0 {
+					t.Errorf("%s", step)
+				}
+			}
+		}
+		if !desired.Bindings.Has(missing) || bound[missing] != 1 || bound[foreign] != 0 {
+			t.Errorf("%d: the bindings are %v", want, bound)
+		}
+	}
+}
+
+// A queue that nothing leads to is recreated without a phase for its bindings.
+func TestDiffRecreatesAnUnboundQueue(t *testing.T) {
+	b := plantest.NewBroker(topology.New())
+	lone := topology.New()
+	lone.Queues["q"] = topology.Queue{Name: "q"}
+	b.Queues["q"] = topology.Queue{Name: "q", Durable: true}
+	for _, phase := range plan.Repair(lone, b.Actual(lone)) {
+		if len(phase.Steps) == 0 {
+			t.Error("a phase has no step")
+		}
+	}
+}
+
 // anyDamage does to the cascade what people do.
 func anyDamage(t *rapid.T, b *plantest.Broker, desired topology.Topology) {
 	if rapid.Bool().Draw(t, "loss") {

@@ -44,13 +44,13 @@ func restore(before, left topology.Topology) Plan {
 		return plan.then(bind(others)...)
 	}
 	for _, group := range upwards(before, others) {
-		plan = append(plan, Phase{Steps: bind(group), Needs: objects(plan)})
+		plan = append(plan, Phase{Steps: bind(group), Needs: namesOf(plan)})
 	}
 	return plan
 }
 
-// objects are those that a plan makes.
-func objects(p Plan) (names []string) {
+// namesOf are the objects that a plan makes.
+func namesOf(p Plan) (names []string) {
 	for _, step := range p.Steps() {
 		names = append(names, step.Effect().Object)
 	}

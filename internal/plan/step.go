@@ -390,3 +390,12 @@ func (p Plan) then(steps ...Step) Plan {
 	}
 	return append(p, Phase{Steps: steps})
 }
+
+func touches(b topology.Binding, exchange string) bool {
+	return b.Source == exchange || b.LeadsTo(topology.ToExchange, exchange)
+}
+
+func declaresEntry(t topology.Topology, step Step) bool {
+	declare, is := step.(DeclareExchange)
+	return is && declare.Exchange.Name == t.Entry
+}

@@ -48,17 +48,19 @@ func TestProves(t *testing.T) {
 		plan          plan.Plan
 		proves, waits bool
 	}{
-		"nothing":               {nil, false, false},
-		"create":                {plan.Create(before, topology.New(), "mark"), false, false},
-		"repair":                {plan.Repair(before, queue), false, false},
-		"recreate a queue":      {plan.Repair(after, before), true, false},
-		"destroy":               {plan.Teardown(before, before, plan.Guard{}), true, false},
-		"destroy, drain":        {plan.Teardown(before, before, drain), true, true},
-		"destroy, force":        {plan.Teardown(before, before, force), false, false},
-		"destroy what is gone":  {plan.Teardown(before, topology.New(), drain), false, false},
-		"rebuild":               {plan.Rebuild(before, after, before, plan.Guard{}), true, false},
-		"rebuild, drain":        {plan.Rebuild(before, after, before, drain), true, true},
-		"undo of a create":      {plan.Undo(before, plan.Create(before, topology.New(), "mark").Steps()), true, false},
+		"nothing":              {nil, false, false},
+		"create":               {plan.Create(before, topology.New(), "mark"), false, false},
+		"repair":               {plan.Repair(before, queue), false, false},
+		"recreate a queue":     {plan.Repair(after, before), true, false},
+		"destroy":              {plan.Teardown(before, before, plan.Guard{}), true, false},
+		"destroy, drain":       {plan.Teardown(before, before, drain), true, true},
+		"destroy, force":       {plan.Teardown(before, before, force), false, false},
+		"destroy what is gone": {plan.Teardown(before, topology.New(), drain), false, false},
+		"rebuild":              {plan.Rebuild(before, after, before, plan.Guard{}), true, false},
+		"rebuild, drain":       {plan.Rebuild(before, after, before, drain), true, true},
+		"undo of a create": {plan.UndoCreate(before, plan.Create(before, topology.New(), "mark").Steps()), true,
+			false},
+		"delete an empty queue": {plan.Plan{{Steps: []plan.Step{plan.DeleteQueue{IfEmpty: true}}}}, true, false},
 		"wait, nothing changed": {plan.Plan{{Steps: []plan.Step{verify}}}, true, false},
 	} {
 		if proves, waits := test.plan.Proves(); proves != test.proves || waits != test.waits {

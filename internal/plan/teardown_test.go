@@ -313,6 +313,48 @@ func TestTeardownRemovesOnlyWhatIsDesired(t *testing.T) {
 	}
 }
 
+// Publishers may know the exchanges below the entry, and others' bindings lead in beside them. Once these are gone, all
+// queues are looked into again. Nothing is unbound from the default exchange, which takes no such order.
+func TestTeardownLooksAgain(t *testing.T) {
+	for name, test := range map[string]struct {
+		levels  int
+		parks   bool
+		fedBy   string
+		want    bool
+		unbinds bool
+	}{
+		"one level":             {1, false, "", false, false},
+		"one level, parking":    {1, true, "", true, false},
+		"two levels":            {2, false, "", true, false},
+		"two levels, parking":   {2, true, "", true, false},
+		"a feed":                {1, false, plantest.Feed, true, true},
+		"a feed and two levels": {2, false, plantest.Feed, true, true},
+		"a feed and parking":    {1, true, plantest.Feed, true, true},
+	} {
+		desired := plantest.Expand(t, delay.Config{Name: "t", Levels: test.levels, ParkUnroutable: test.parks})
+		actual := desired.Clone()
+		actual.Bindings.Add(topologytest.ToQueue(test.fedBy, "t.delay-00", "t.delay-00"))
+		looks, unbinds := false, false
+		for _, step := range plan.Teardown(desired, actual, plan.Guard{}).Steps() {
+			look, is := step.(plan.VerifyEmpty)
+			looks, unbinds = looks || is && look.NothingMoves, unbinds || isUnbind(step)
+		}
+		if looks != test.want || unbinds != test.unbinds {
+			t.Errorf("%s: it looks again: %t, unbinds: %t", name, looks, unbinds)
+		}
+	}
+}
+
+// A part into which nothing leads any more waits, as well, for the queues that are left.
+func TestTeardownOfAnUnboundPart(t *testing.T) {
+	part := plantest.ExpandLadder(t, "1s", "5s").Extras(plantest.ExpandLadder(t, "1s"))
+	part.Bindings = nil
+	todo := plan.Teardown(part, part, plan.Guard{Drain: time.Minute})
+	if _, waits := todo.Proves(); !waits {
+		t.Errorf("it does not wait: %v", todo.Steps())
+	}
+}
+
 // An undo after a creation that failed anywhere leaves the objects from before, and only those.
 func TestUndoRemovesOnlyWhatWasMade(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -348,7 +390,7 @@ func TestUndoRemovesOnlyWhatWasMade(t *testing.T) {
 			}
 			return nil
 		}
-		undo := plan.Undo(desired, done)
+		undo := plan.UndoCreate(desired, done)
 		if _, was := before.Exchanges[desired.Delivery]; !was {
 			undo = append(undo, plan.DeleteShared(desired.Delivery, false)...)
 		}
@@ -368,7 +410,7 @@ func TestUndoKeepsWhatHoldsMessages(t *testing.T) {
 		run(t, b, todo)
 		b.Messages[queue] = 1
 		made := b.Snapshot()
-		if err := b.Run(plan.Undo(desired, todo.Steps())); err == nil || !strings.Contains(err.Error(),
+		if err := b.Run(plan.UndoCreate(desired, todo.Steps())); err == nil || !strings.Contains(err.Error(),
 			fmt.Sprintf("1 in queue %q", queue)) {
 			t.Errorf("got %v", err)
 		}

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 
@@ -64,31 +63,6 @@ func (p Policies) chosen(q topology.Queue, told string) (chosen Policy, others P
 	}
 	return candidates[i], nil, true
 }
-
-// candidates are the policies one of which applies to a queue or exchange, and whether all of them are certain to match
-// it. Of several with the same priority RabbitMQ takes any, in the order of a hash table (rabbit_policy:match_all/3,
-// 3.10.8 to 4.3.5).
-func (p Policies) candidates(matches func(Policy) certainty) (candidates Policies, areCertain bool) {
-	areCertain = true
-	var lowest *Policy
-	for _, policy := range slices.SortedStableFunc(slices.Values(p), byPriority) {
-		if lowest != nil && policy.Priority < lowest.Priority {
-			break
-		}
-		switch matches(policy) {
-		case yes:
-			lowest = &policy
-		case perhaps:
-			areCertain = false
-		case no:
-			continue
-		}
-		candidates = append(candidates, policy)
-	}
-	return candidates, areCertain
-}
-
-func byPriority(a, b Policy) int { return cmp.Compare(b.Priority, a.Priority) }
 
 // appliesTo tells whether a policy applies to a queue if no other one has a higher priority.
 func (p Policy) appliesTo(q topology.Queue) certainty {

@@ -6,6 +6,7 @@
 package policy
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -33,6 +34,11 @@ func InForce(q topology.Queue, key string, definition topology.Arguments) (value
 	}
 	return argument, false
 }
+
+// Retries are the values of delayed-retry-type with which a quorum queue delays messages that a client has got and put
+// back. That is each of them, those of a failed delivery (reject, or a channel that ends), or all others (nack).
+// RabbitMQ knows "disabled" besides (rabbitmq.com/docs/quorum-queues#delayed-retry, 4.3).
+var Retries = []string{"all", "failed", "returned"}
 
 // Policies are those of a vhost, of users or of operators.
 type Policies []Policy
@@ -110,6 +116,31 @@ func (p Policies) Named(name string) Policy {
 	}
 	return p[i]
 }
+
+// candidates are the policies one of which applies to a queue or exchange, and whether all of them are certain to match
+// it. Of several with the same priority RabbitMQ takes any, in the order of a hash table (rabbit_policy:match_all/3,
+// 3.10.8 to 4.3.5).
+func (p Policies) candidates(matches func(Policy) certainty) (candidates Policies, areCertain bool) {
+	areCertain = true
+	var lowest *Policy
+	for _, policy := range slices.SortedStableFunc(slices.Values(p), byPriority) {
+		if lowest != nil && policy.Priority < lowest.Priority {
+			break
+		}
+		switch matches(policy) {
+		case yes:
+			lowest = &policy
+		case perhaps:
+			areCertain = false
+		case no:
+			continue
+		}
+		candidates = append(candidates, policy)
+	}
+	return candidates, areCertain
+}
+
+func byPriority(a, b Policy) int { return cmp.Compare(b.Priority, a.Priority) }
 
 // Possible are the definitions that may be in force for an object, the one of no policy first. That of the highest
 // priority may be a new one, which is not in force yet: so it is any of those that match.

@@ -1,10 +1,10 @@
 // Package provider is the provider that Terraform starts. Its configuration goes in, and the connection that resources
 // and queries share comes out. Call NewServer.
 //
-// What there is stands in the packages below: resource, query (data sources and list resources) and function. They
-// share connection, tfvalue (values of attributes), importid, and diagnose, which has the texts of errors and warnings.
-// None of them decides anything about topologies: internal/delay expands a model, and internal/engine brings that onto
-// a broker.
+// What there is stands in the packages below: resource, query (data sources and list resources), action and function.
+// They share connection, tfvalue (values of attributes), importid, and diagnose, which has the texts of errors and
+// warnings. None of them decides anything about topologies: internal/delay expands a model, and internal/engine brings
+// that onto a broker.
 package provider
 
 import (
@@ -21,6 +21,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/mapvalidator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/action"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -38,6 +39,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	actions "github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/action"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/connection"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
 	functions "github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/function"
@@ -48,6 +50,7 @@ import (
 )
 
 var (
+	_ provider.ProviderWithActions       = (*rabbitmqdelay)(nil)
 	_ provider.ProviderWithFunctions     = (*rabbitmqdelay)(nil)
 	_ provider.ProviderWithListResources = (*rabbitmqdelay)(nil)
 )
@@ -99,8 +102,8 @@ func (p *rabbitmqdelay) Metadata(_ context.Context, _ provider.MetadataRequest, 
 
 func (p *rabbitmqdelay) Schema(_ context.Context, _ provider.SchemaRequest, resp *provider.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "Declares delay cascades on RabbitMQ 3.10 or later, through the management HTTP API. It " +
-			"delays messages on every broker, in a cluster, with quorum queues and without a plugin for delays.",
+		MarkdownDescription: "Declares delay cascades on RabbitMQ 3.10 or later, through the management HTTP API. A " +
+			"cascade delays messages without a plugin, on one node or in a cluster, with quorum or classic queues.",
 		Attributes: map[string]schema.Attribute{
 			"endpoint": schema.StringAttribute{
 				Optional: true,
@@ -111,38 +114,38 @@ func (p *rabbitmqdelay) Schema(_ context.Context, _ provider.SchemaRequest, resp
 			},
 			"username": schema.StringAttribute{
 				Optional: true,
-				MarkdownDescription: "User name. Needs the tag `management` and some permissions, see the guide to " +
-					"permissions. Default: the environment variable `RABBITMQ_USERNAME`, else `guest` if no password " +
-					"is given either and the endpoint is on the loopback interface.",
+				MarkdownDescription: "User name. The user needs the tag `management` and some permissions: see the " +
+					"guide to permissions. Default: the environment variable `RABBITMQ_USERNAME`, else `guest` if no " +
+					"password is given either and the endpoint is on the loopback interface.",
 				Validators: tfvalue.NotEmpty,
 			},
 			"password": schema.StringAttribute{
 				Optional: true, Sensitive: true,
 				MarkdownDescription: "Password. Default: the environment variable `RABBITMQ_PASSWORD`, else `guest` " +
-					"if no user name is given either and the endpoint is on the loopback interface. A token of OAuth " +
-					"2.0 is a password, too.",
+					"if no user name is given either and the endpoint is on the loopback interface. An OAuth 2.0 " +
+					"token can be the password, too.",
 				Validators: tfvalue.NotEmpty,
 			},
 			"amqp_uri": schema.StringAttribute{
 				Optional: true, Sensitive: true,
 				MarkdownDescription: "AMQP URI, such as `amqps://user:password@host:5671`. Only AMQP says exactly " +
-					"whether a queue is empty. Default: the environment variable " +
-					"`RABBITMQ_AMQP_URI`, else derived from the endpoint's host. One that is given has to work. If " +
-					"it does not, a plan warns, and a destroy, replacement or rebuild is refused. Where a derived " +
-					"one cannot be reached, resources do everything through the management API. The data source " +
-					"`rabbitmqdelay_probe` needs AMQP.",
+					"whether a queue is empty. Default: the environment variable `RABBITMQ_AMQP_URI`, else derived " +
+					"from the endpoint's host. A given URI has to work: otherwise a plan warns, and the provider " +
+					"refuses a destroy, replacement or rebuild. If a derived URI cannot be reached, resources do " +
+					"everything through the management API. The data source `rabbitmqdelay_probe` and the action " +
+					"`rabbitmqdelay_replay` need AMQP.",
 				Validators: tfvalue.NotEmpty,
 			},
 			"cacert_file": schema.StringAttribute{
 				Optional: true,
-				MarkdownDescription: "File with the certificates, in PEM, of the authorities that may have signed " +
-					"the broker's certificate. Default: the environment variable `RABBITMQ_CACERT`, else those of " +
-					"the operating system.",
+				MarkdownDescription: "PEM file with the certificates of the authorities that may have signed the " +
+					"broker's certificate. Default: the environment variable `RABBITMQ_CACERT`, else the authorities " +
+					"of the operating system.",
 				Validators: append(tfvalue.NotEmpty, stringvalidator.ConflictsWith(path.MatchRoot("cacert_pem"))),
 			},
 			"cacert_pem": schema.StringAttribute{
 				Optional:            true,
-				MarkdownDescription: "The same as `cacert_file`, as text.",
+				MarkdownDescription: "The content of `cacert_file`, as text.",
 				Validators:          tfvalue.NotEmpty,
 			},
 			"clientcert_file": schema.StringAttribute{
@@ -159,8 +162,8 @@ func (p *rabbitmqdelay) Schema(_ context.Context, _ provider.SchemaRequest, resp
 			},
 			"insecure": schema.BoolAttribute{
 				Optional: true,
-				MarkdownDescription: "Do not verify the broker's certificate. Every plan and every apply warns of " +
-					"that. Default: the environment variable `RABBITMQ_INSECURE`, else `false`.",
+				MarkdownDescription: "Do not verify the broker's certificate. Every plan and every apply then warns. " +
+					"Default: the environment variable `RABBITMQ_INSECURE`, else `false`.",
 			},
 			"proxy": schema.StringAttribute{
 				Optional: true, Sensitive: true,
@@ -172,8 +175,8 @@ func (p *rabbitmqdelay) Schema(_ context.Context, _ provider.SchemaRequest, resp
 			"headers": schema.MapAttribute{
 				Optional: true, Sensitive: true, ElementType: types.StringType,
 				MarkdownDescription: "Further HTTP headers for every request, for a gateway in front of the " +
-					"management API. `Authorization` is none of them: the provider makes it of `username` and " +
-					"`password`.",
+					"management API. The provider refuses the header `Authorization`, and makes this header from " +
+					"`username` and `password`.",
 				Validators: []validator.Map{mapvalidator.NoNullValues()},
 			},
 			"request_timeout": schema.StringAttribute{
@@ -183,9 +186,9 @@ func (p *rabbitmqdelay) Schema(_ context.Context, _ provider.SchemaRequest, resp
 			},
 			"retry_timeout": schema.StringAttribute{
 				Optional: true, CustomType: tfvalue.DurationType{},
-				MarkdownDescription: "How long a request is tried again after a broken connection, a timeout or a " +
-					"server error, such as while a broker restarts. All that is under way waits for the broker " +
-					"together. `0s` tries nothing again. Default: `1m`.",
+				MarkdownDescription: "How long the provider tries a request again after a broken connection, a " +
+					"timeout or a server error, such as while a broker restarts. All requests wait for the broker " +
+					"together. With `0s`, the provider tries no request again. Default: `1m`.",
 			},
 			"max_parallel_requests": schema.Int64Attribute{
 				CustomType: tfvalue.WholeNumber{}, Optional: true,
@@ -236,6 +239,7 @@ func (p *rabbitmqdelay) Configure(
 	resp.ResourceData = shared
 	resp.DataSourceData = shared
 	resp.ListResourceData = shared
+	resp.ActionData = shared
 }
 
 // assume puts harmless values in the place of unknown ones, so that the others can be checked. It returns the names of
@@ -442,5 +446,7 @@ func (p *rabbitmqdelay) DataSources(context.Context) []func() datasource.DataSou
 func (p *rabbitmqdelay) ListResources(context.Context) []func() list.ListResource {
 	return query.ListResources()
 }
+
+func (p *rabbitmqdelay) Actions(context.Context) []func() action.Action { return actions.All() }
 
 func (p *rabbitmqdelay) Functions(context.Context) []func() function.Function { return functions.All() }

@@ -74,7 +74,7 @@ func TestEndlessAnswer(t *testing.T) { //nolint:paralleltest // see above
 				}
 			})
 			var err error
-			peak := peakOf(func() { err = test.do(t.Context(), client) })
+			peak := leastPeakOf(most, func() { err = test.do(t.Context(), client) })
 			if !rabbit.IsKind(err, rabbit.NotManagementAPI) || !strings.Contains(fmt.Sprint(err), test.says) {
 				t.Error(err)
 			}
@@ -86,6 +86,15 @@ func TestEndlessAnswer(t *testing.T) { //nolint:paralleltest // see above
 }
 
 var noEnd = []byte("[" + strings.Repeat(" ", 1<<16))
+
+// leastPeakOf tries up to three times to stay below a number of bytes: a busy machine collects garbage late.
+func leastPeakOf(most int64, do func()) int64 {
+	peak := peakOf(do)
+	for try := 1; try < 3 && peak > most; try++ {
+		peak = min(peak, peakOf(do))
+	}
+	return peak
+}
 
 // peakOf is how much memory something takes, in bytes, beyond the memory taken before.
 func peakOf(do func()) (peak int64) {
@@ -136,7 +145,7 @@ func withAnswers(t *testing.T, handle http.HandlerFunc) *rabbit.Client {
 	server := httptest.NewServer(handle)
 	t.Cleanup(server.Close)
 	client, err := rabbit.New(rabbit.Config{Endpoint: server.URL + "/base", Username: "user", Password: "password",
-		RetryTimeout: -1})
+		RequestTimeout: time.Minute, RetryTimeout: -1}) // a busy machine may take long for all of an answer
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,14 +58,6 @@ type countInfo struct {
 	LastDelayed loose[int64] `json:"last_delayed_at"`
 }
 
-// sinceEpoch is a time that may be missing.
-func sinceEpoch(millis loose[int64]) time.Time {
-	if millis.value == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(millis.value)
-}
-
 func (i countInfo) count() *QueueCount {
 	c := &QueueCount{
 		Reductions: i.Reductions.n, Ready: i.Ready.value, Consumers: i.Consumers.value,

@@ -202,7 +202,7 @@ func (c *Client) refused(op string, r *transport.Refusal) error {
 		return &Error{Conflict, op, reason, "an object of this name exists with other properties, which cannot " +
 			"be changed"}
 	case inUse.MatchString(r.Reason):
-		return &Error{InUse, op, reason, "something is bound to it"}
+		return &Error{InUse, op, reason, "something is bound to it. If that came while this ran, try again"}
 	}
 	return &Error{Refused, op, reason, ""}
 }
@@ -244,6 +244,8 @@ func permissionHint(reason string) string {
 	return ""
 }
 
+const policymakerHint = "the user needs the tag policymaker: rabbitmqctl set_user_tags <user> management policymaker"
+
 // notConnected is for an AMQP connection that could not be opened.
 func (c *Client) notConnected(ctx context.Context, op string, err error) *Error {
 	reason := c.http.Mask(err.Error())
@@ -264,56 +266,13 @@ func (c *Client) notConnected(ctx context.Context, op string, err error) *Error 
 				"space is %20, and not +"}
 	case closed.Code == amqp.AccessRefused:
 		return &Error{Unauthorized, op, reason, "the management API accepts this user and password. Check that AMQP " +
-			"does, too, for this user and from this host. amqp_uri or RABBITMQ_AMQP_URI can have others"}
+			"does, too, for this user and from this host. amqp_uri or RABBITMQ_AMQP_URI can have another " +
+			"user and password"}
 	case closed.Code == amqp.NotAllowed:
 		return &Error{Forbidden, op, reason, vhostHint}
 	}
 	return &Error{Unreachable, op, reason, "this takes AMQP: check amqp_uri or RABBITMQ_AMQP_URI, and the user's " +
 		"access to the vhost"}
-}
-
-// NotUsable is for a given address for AMQP where no connection can be opened, although queues have to be counted. If
-// the vhost is gone, it says that.
-func (v *Vhost) NotUsable(ctx context.Context, err error) error {
-	if _, missing := v.confirm(ctx); missing != nil {
-		return missing
-	}
-	return v.notUsable(ctx, err)
-}
-
-func (v *Vhost) notUsable(ctx context.Context, err error) error {
-	failure := v.client.notConnected(ctx, v.countingOverAMQP(), err)
-	if _, known := errors.AsType[*Error](err); !known && ctx.Err() == nil {
-		failure.Hint += ". The address is given, by amqp_uri or RABBITMQ_AMQP_URI, and so it has to work. Without " +
-			"it, the provider looks for AMQP by itself, and counts through the management API where it finds none"
-	}
-	return failure
-}
-
-func (v *Vhost) countingOverAMQP() string {
-	return fmt.Sprintf("count messages in vhost %q over AMQP", v.name)
-}
-
-// Disconnected is for an AMQP connection that has ended while it counted messages, and cannot be opened again.
-func (v *Vhost) Disconnected(err error) error {
-	return &Error{Unavailable, v.countingOverAMQP(),
-		v.client.http.Clean(err.Error()), "nothing is deleted while it is not certain that queues are empty. Try again"}
-}
-
-// RefusesAMQP tells whether the broker does not let this user ask over AMQP: that is more than the end of a connection.
-func RefusesAMQP(err error) bool {
-	closed, is := errors.AsType[*amqp.Error](err)
-	return is && (slices.Contains([]int{amqp.AccessRefused, amqp.ResourceLocked, amqp.PreconditionFailed,
-		amqp.NotAllowed}, closed.Code) || isLimit(err))
-}
-
-// MayPass tells whether an AMQP connection that could not be opened may be had later, as while a broker restarts.
-func MayPass(err error) bool {
-	if closed, is := errors.AsType[*amqp.Error](err); is {
-		return slices.Contains([]int{amqp.ConnectionForced, amqp.InternalError, amqp.FrameError,
-			amqp.ErrClosed.Code}, closed.Code)
-	}
-	return transport.Wraps[*net.OpError](err) && !transport.IsTLS(err) && !transport.IsUnknownHost(err)
 }
 
 // isLimit tells whether AMQP was refused because of a limit.

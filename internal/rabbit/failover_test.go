@@ -74,10 +74,9 @@ func TestAMQPEndsInTheHandshake(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v := connect(t, test.over).Vhost(test.vhost)
-			conn, err := v.Connect(t.Context())
-			if err == nil {
-				conn.Close()
-				t.Fatal("it connects")
+			err := refusal(t, v)
+			for try := 1; try < 3 && test.refuses && !rabbit.RefusesAMQP(err); try++ {
+				err = refusal(t, v) // a busy broker may say so too late
 			}
 			if refuses, passes := rabbit.RefusesAMQP(err), rabbit.MayPass(err); refuses != test.refuses ||
 				passes == test.refuses {
@@ -88,6 +87,17 @@ func TestAMQPEndsInTheHandshake(t *testing.T) {
 			}
 		})
 	}
+}
+
+// refusal is why no connection is opened.
+func refusal(t *testing.T, v *rabbit.Vhost) error {
+	t.Helper()
+	conn, err := v.Connect(t.Context())
+	if err == nil {
+		conn.Close()
+		t.Fatal("it connects")
+	}
+	return err
 }
 
 // A connection may end while it is opened, too. The library says then that it is not open.
@@ -240,7 +250,7 @@ func (test restart) run(t *testing.T, b *brokertest.Broker) {
 		t.Fatal(err)
 	}
 	var once sync.Once
-	var back sync.WaitGroup
+	var back comeback
 	struck := atomic.Bool{}
 	conn, _ := dialTo(t, b, vhost)
 	client := clientFor(t, b, gatewayTo(t, b, func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
@@ -255,17 +265,17 @@ func (test restart) run(t *testing.T, b *brokertest.Broker) {
 			})
 		}
 		forward.ServeHTTP(w, r)
-	}))
-	began := time.Now()
+	}), outlasting)
 	done, err := engine.Run(t.Context(), client.Vhost(vhost), plan.Teardown(want, state.Topology, plan.Guard{}))
-	took := time.Since(began)
+	ended := time.Now()
 	back.Wait()
-	t.Logf("it took %s, and ended with %v", took, err)
+	late := ended.Sub(back.at)
+	t.Logf("it ended %s after the broker was back, with %v", late, err)
 	if !struck.Load() {
 		t.Fatal("the broker was not stopped")
 	}
-	if took > 3*time.Minute {
-		t.Errorf("it took %s", took)
+	if late > 2*time.Minute {
+		t.Errorf("it ended %s after the broker was back", late)
 	}
 	left := read(t, clientFor(t, b), vhost, want)
 	if test.comes {
@@ -275,8 +285,17 @@ func (test restart) run(t *testing.T, b *brokertest.Broker) {
 	}
 }
 
+// outlasting has a client try again for longer than a busy machine takes to start a broker.
+func outlasting(c *rabbit.Config) { c.RetryTimeout = 5 * time.Minute }
+
+// comeback waits for a broker that starts, and knows afterwards when it was back.
+type comeback struct {
+	sync.WaitGroup
+	at time.Time
+}
+
 // stopForSeconds stops the broker, and has it start again in the background.
-func stopForSeconds(t *testing.T, b *brokertest.Broker, back *sync.WaitGroup) {
+func stopForSeconds(t *testing.T, b *brokertest.Broker, back *comeback) {
 	if err := rabbitmqctl(t, b, "stop_app"); err != nil {
 		t.Error(err)
 	}
@@ -285,6 +304,7 @@ func stopForSeconds(t *testing.T, b *brokertest.Broker, back *sync.WaitGroup) {
 		if err := rabbitmqctl(t, b, "start_app"); err != nil {
 			t.Error(err)
 		}
+		back.at = time.Now()
 	})
 }
 
@@ -355,7 +375,6 @@ func (test restartOfLeader) run(t *testing.T, b *brokertest.Broker) {
 			test.when == "ticked" && last > 0 && ticks[last] != ticks[0]
 	}
 	restarted := false
-	patient := func(config *rabbit.Config) { config.RequestTimeout = time.Minute } // as long as rabbitmqctl may take
 	client := clientFor(t, b, patient, gatewayTo(t, b, func(w http.ResponseWriter, r *http.Request,
 		forward http.Handler) {
 		if !readsTick(r) {

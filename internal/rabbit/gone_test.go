@@ -70,7 +70,7 @@ func TestMarkIsGone(t *testing.T) {
 	mark := plan.VerifyAlone{Binding: topology.Binding{Source: "e", Destination: "e",
 		DestinationType: topology.ToExchange, RoutingKey: "mark"}}
 	_, err := engine.Run(t.Context(), client.Vhost(vhost), plan.Plan{{Steps: []plan.Step{mark}}})
-	says(t, err, rabbit.NotFound, "somebody else has removed it just now")
+	says(t, err, rabbit.NotFound, "another application has removed it just now")
 	_, err = engine.Run(t.Context(), client.Vhost(vhost+"-gone"), plan.Plan{{Steps: []plan.Step{mark}}})
 	if !rabbit.IsKind(err, rabbit.VhostNotFound) {
 		t.Errorf("without the vhost, the error is %v", err)

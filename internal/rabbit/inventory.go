@@ -2,39 +2,14 @@ package rabbit
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
-	"slices"
 
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit/transport"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
-
-// Vhosts are the names of the vhosts that the user is told of, sorted. A user with the tag monitoring is told of all of
-// them, those included that the user may not look into.
-func (c *Client) Vhosts(ctx context.Context) ([]string, error) {
-	call := c.http.Call(ctx)
-	call.Judge = patient
-	var vhosts []struct{ Name string }
-	_, err := call.Do(http.MethodGet, "vhosts?columns=name", nil, &vhosts)
-	if transport.IsNotFound(err) || err == nil && vhosts == nil {
-		err = transport.Unlike("/api/vhosts", errors.Join(errors.New("it is no list of vhosts"), err))
-	}
-	if err != nil {
-		return nil, c.failed("list the vhosts", err)
-	}
-	names := make([]string, len(vhosts))
-	for i, v := range vhosts {
-		names[i] = v.Name
-	}
-	slices.Sort(names)
-	return names, nil
-}
 
 // Inventory reads all objects of the vhost, to find out which cascades and ladders they make. Where no exchange is
 // worth it, it leaves out queues and bindings. It makes one request for the exchanges. If any of them is worth it, it

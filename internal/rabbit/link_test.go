@@ -203,18 +203,25 @@ func TestNoAMQP(t *testing.T) {
 			client := connect(t, config)
 			q := topology.Queue{Name: "q", Durable: true, Arguments: topology.Arguments{"x-queue-type": "classic"}}
 			run(t, client, vhost, plan.Plan{{Steps: []plan.Step{plan.DeclareQueue{Queue: q}}}})
-			began := time.Now()
-			run(t, client, vhost,
-				plan.Plan{{Steps: []plan.Step{plan.VerifyEmpty{Queues: []topology.Queue{q}}}}})
-			if took := time.Since(began); took > 6*time.Second {
-				t.Errorf("it took %s", took)
+			err := upToThreeTimes(func() error {
+				began := time.Now()
+				run(t, client, vhost,
+					plan.Plan{{Steps: []plan.Step{plan.VerifyEmpty{Queues: []topology.Queue{q}}}}})
+				if took := time.Since(began); took > 6*time.Second {
+					return fmt.Errorf("it took %s", took)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
 			}
 		})
 	}
-	for deadline := time.Now().Add(time.Second); hangs.ended.Load() == 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Second); hangs.ended.Load() != hangs.connections.Load(); {
 		if time.Now().After(deadline) {
 			t.Fatal("the attempt to open a connection goes on after the run")
 		}
+		time.Sleep(time.Millisecond)
 	}
 }
 

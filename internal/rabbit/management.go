@@ -4,38 +4,9 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
-
-	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit/transport"
 )
-
-// get reads what rabbit-hole cannot: with a query for columns, and without failing on what an unhealthy queue puts into
-// fields that nobody asked for.
-func (v *Vhost) get(ctx context.Context, result any, query string, path ...string) error {
-	return v.ask(ctx, func(call *transport.Call) error {
-		_, err := call.Do(http.MethodGet, transport.Path(path...)+query, nil, result)
-		return err
-	})
-}
-
-// listed finds out whether it was the answer that rabbit-hole could not read.
-func listed(bindings []rabbithole.BindingInfo, err error) ([]rabbithole.BindingInfo, error) {
-	if err != nil && !transport.Wraps[*url.Error](err) {
-		return nil, transport.Unlike("a list of bindings", err)
-	}
-	return bindings, err
-}
-
-// status turns the result of a rabbit-hole method into a status code.
-func status(response *http.Response, err error) (int, error) {
-	if err != nil {
-		return 0, err
-	}
-	_ = response.Body.Close()
-	return response.StatusCode, nil
-}
 
 // overview is who the broker is.
 type overview struct {
@@ -65,4 +36,48 @@ func (c *Client) overview(call *transport.Call) (overview, error) {
 		return overview{}, transport.Unlike("/api/overview", errors.New("it names no RabbitMQ version"))
 	}
 	return result, nil
+}
+
+// identify refuses LavinMQ. A client asks once, and takes a broker that does not answer for RabbitMQ. Operations that
+// begin at the same time wait for one answer. If the operation that asked ends first, or is a look without retries, the
+// next one asks again.
+func (c *Client) identify(ctx context.Context) error {
+	if is := c.identity.known.Load(); is != nil {
+		return is.err
+	}
+	_, err, _ := c.identity.asking.Do("", func() (any, error) {
+		is, err := c.overview(c.http.Call(ctx))
+		if IsKind(err, LavinMQ) {
+			c.identity.known.Store(&identified{err: err})
+			return nil, err
+		}
+		if err == nil || ctx.Err() == nil && !transport.IsHasty(ctx) {
+			c.identity.known.Store(&identified{version: is.Version})
+		}
+		return nil, nil
+	})
+	return err
+}
+
+// lavinMQ is for a broker that loses messages where RabbitMQ does not (2.9.1).
+func (c *Client) lavinMQ(version string) error {
+	return &Error{
+		LavinMQ, "use the broker at " + c.endpoint.String(),
+		"it is LavinMQ " + c.http.Clean(version) + ", where messages would get lost. LavinMQ ignores if-empty " +
+			"when a queue is deleted over HTTP. LavinMQ dead-letters at most once. LavinMQ takes the queue type " +
+			"quorum, and makes no such queue",
+		"nothing was changed. Give the endpoint of a RabbitMQ, 3.10 or later",
+	}
+}
+
+// Version is that of the broker, empty if it cannot be found out.
+func (c *Client) Version(ctx context.Context) string {
+	if is := c.identity.known.Load(); is != nil && is.version != "" {
+		return is.version
+	}
+	o, err := c.overview(c.http.Call(ctx))
+	if err != nil {
+		return ""
+	}
+	return o.Version
 }

@@ -2,11 +2,14 @@ package rabbit
 
 import (
 	"encoding/json"
+	"fmt"
+	"time"
 
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit/transport"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -81,6 +84,22 @@ func (q queueInfo) status() health.QueueStatus {
 		status.Applied.Definition = topology.NormalizeArguments(q.Effective.value)
 	}
 	return status
+}
+
+// sinceEpoch is a time that may be missing.
+func sinceEpoch(millis loose[int64]) time.Time {
+	if millis.value == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(millis.value)
+}
+
+// about makes sure that an answer is about the object in the question.
+func about(asked, answered string) error {
+	if asked == answered {
+		return nil
+	}
+	return transport.Unlike(fmt.Sprintf("the request for %q", asked), fmt.Errorf("it is about %q", answered))
 }
 
 func binding(b rabbithole.BindingInfo) topology.Binding {

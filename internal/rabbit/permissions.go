@@ -101,3 +101,11 @@ func (v *Vhost) tags(ctx context.Context) []string {
 	v.client.tags.Store(&who.Tags.value)
 	return who.Tags.value
 }
+
+// nextOf is the exchange that takes the expired messages, by the name that permissions have for it.
+func nextOf(q topology.Queue) string {
+	if q.DeadLetterQueue() != "" {
+		return "amq.default"
+	}
+	return q.DeadLetterExchange()
+}

@@ -15,7 +15,7 @@ import (
 // TestPolicyAtOnce), where one policy by its name takes policymaker or administrator. A gateway may not pass the
 // lists on: that is no error.
 func (v *Vhost) DeclaredPolicies(ctx context.Context) (policy.Declared, error) {
-	lists, err := askAll(ctx, []string{"policies", "operator-policies"}, v.policies)
+	lists, err := AskAll(ctx, []string{"policies", "operator-policies"}, v.policies)
 	return policy.Declared{Users: lists[0], Operators: lists[1]}, err
 }
 
@@ -30,8 +30,6 @@ func (v *Vhost) MaySet(ctx context.Context, p topology.Policy) error {
 		fmt.Sprintf("user %q has no tag for that, but %s", v.client.username, strings.Join(tags, ", ")),
 		policymakerHint}
 }
-
-const policymakerHint = "the user needs the tag policymaker: rabbitmqctl set_user_tags <user> management policymaker"
 
 // policies are nil if they cannot be read.
 func (v *Vhost) policies(ctx context.Context, kind string) (policy.Policies, error) {

@@ -35,7 +35,7 @@ func TestProofRunsOut(t *testing.T) {
 					}
 					time.Sleep(5 * time.Second)
 				}
-			}))
+			}), patient)
 
 			q := topology.Queue{Name: "q", Durable: true, Arguments: topology.Arguments{
 				"x-queue-type": "quorum", "x-message-ttl": int64(4000), "x-dead-letter-exchange": "x",
@@ -116,7 +116,7 @@ func (test voidProof) run(t *testing.T) {
 			publish(t, conn, "", "q")
 			test.leaves(t, channel)
 		}
-	}))
+	}), patient)
 	q := topology.Queue{Name: "q", Durable: true, Arguments: topology.Arguments{
 		"x-queue-type": "quorum", "x-message-ttl": int64(3_600_000), "x-dead-letter-exchange": "x",
 		"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish",

@@ -108,3 +108,9 @@ func onChannel(ctx context.Context, connection *amqp.Connection, do func(*amqp.C
 	}
 	return err
 }
+
+// OnChannel does something over an AMQP connection of its own. Op is the action and its object, and needs are the
+// permissions that it takes. An error is an *Error.
+func (v *Vhost) OnChannel(ctx context.Context, op, needs string, do func(*amqp.Channel) error) error {
+	return v.client.overAMQP(ctx, v.name, op, needs, do)
+}

@@ -2,6 +2,7 @@ package rabbit_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
@@ -32,6 +33,19 @@ func clientFor(t testing.TB, b *brokertest.Broker, with ...func(*rabbit.Config))
 	}
 	t.Cleanup(func() { _ = client.Close() })
 	return client
+}
+
+// patient has a client wait for an answer as long as a test or rabbitmqctl may take to let it pass.
+func patient(c *rabbit.Config) { c.RequestTimeout = time.Minute }
+
+// upToThreeTimes does something until it succeeds. A busy machine may pause in the middle, but seldom three times.
+func upToThreeTimes(do func() error) (err error) {
+	for range 3 {
+		if err = do(); err == nil {
+			return nil
+		}
+	}
+	return err
 }
 
 func expand(t testing.TB, config delay.Config) topology.Topology {

@@ -177,19 +177,6 @@ func (s *State) apply() {
 		s.AllPolicies.Users.Named(s.DeliveryPolicy).Definition.Text("alternate-exchange"))
 }
 
-// askAll asks for all at the same time, and begins with them in their order.
-func askAll[Q, A any](ctx context.Context, all []Q, ask func(context.Context, Q) (A, error)) ([]A, error) {
-	answers := make([]A, len(all))
-	group, ctx := errgroup.WithContext(ctx)
-	for i, one := range all {
-		group.Go(func() (err error) {
-			answers[i], err = ask(ctx, one)
-			return err
-		})
-	}
-	return answers, group.Wait()
-}
-
 func (v *Vhost) readExchanges(ctx context.Context, want topology.Topology, state *State) error {
 	exchanges, err := v.exchanges(ctx)
 	if err != nil {
@@ -252,7 +239,7 @@ func (v *Vhost) Inbound(ctx context.Context, exchanges, queues []string) (topolo
 	for _, name := range queues {
 		destinations = append(destinations, destination{topology.ToQueue, name})
 	}
-	found, err := askAll(ctx, destinations, func(ctx context.Context, d destination) ([]topology.Binding, error) {
+	found, err := AskAll(ctx, destinations, func(ctx context.Context, d destination) ([]topology.Binding, error) {
 		into, _, err := v.bindingsInto(ctx, d.kind, d.name)
 		return into, err
 	})
@@ -361,14 +348,6 @@ func (v *Vhost) Receiver(ctx context.Context, name string) (queue topology.Queue
 	q, exists, err := v.queueBy(ctx, receiverQuery, name)
 	isServed = exists && slices.Contains([]string{"classic", "quorum", "stream"}, q.Type.value) && q.status().IsServed()
 	return q.queue(), isServed, err
-}
-
-// about makes sure that an answer is about the object in the question.
-func about(asked, answered string) error {
-	if asked == answered {
-		return nil
-	}
-	return transport.Unlike(fmt.Sprintf("the request for %q", asked), fmt.Errorf("it is about %q", answered))
 }
 
 // bindingsFrom are the bindings of an exchange, none if it does not exist.

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/terraform-plugin-log/tflogtest"
+
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
@@ -81,7 +83,7 @@ func (a authority) issue(t *testing.T, change func(*x509.Certificate)) (certific
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
 }
 
-// TestTLSFailures has each of them fail at once, with what to do.
+// TestTLSFailures has each of them fail at the first attempt, with what to do.
 func TestTLSFailures(t *testing.T) {
 	known, unknown := newAuthority(t), newAuthority(t)
 	for name, test := range map[string]struct {
@@ -127,11 +129,12 @@ func TestTLSFailures(t *testing.T) {
 					test.client(c)
 				}
 			})
-			started := time.Now()
-			_, _, err = c.Vhost("/").Queue(t.Context(), "q")
+			var attempts lockedBuffer
+			_, _, err = c.Vhost("/").Queue(tflogtest.RootLogger(t.Context(), &attempts), "q")
 			says(t, err, rabbit.NotSecure, test.words)
-			if time.Since(started) > 2*time.Second {
-				t.Errorf("it took %s", time.Since(started))
+			if lines := attempts.String(); !strings.Contains(lines, `"attempt":1,`) ||
+				strings.Contains(lines, `"attempt":2,`) {
+				t.Errorf("no request is to be tried again:\n%s", lines)
 			}
 		})
 	}

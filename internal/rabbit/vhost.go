@@ -3,6 +3,7 @@ package rabbit
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -11,23 +12,6 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit/transport"
 )
-
-// Vhost is one vhost of a broker: its objects are read in read.go, written in write.go, and counted in count.go.
-type Vhost struct {
-	client *Client
-	name   string
-	// isListed is set for one of several that the user may not be allowed to use: nobody waits until it is deleted.
-	isListed bool
-}
-
-// Vhost is the vhost of this name. It makes no request.
-func (c *Client) Vhost(name string) *Vhost { return &Vhost{client: c, name: name} }
-
-// Name is that of the vhost.
-func (v *Vhost) Name() string { return v.name }
-
-// Client is the broker that has the vhost.
-func (v *Vhost) Client() *Client { return v.client }
 
 // everywhere is an exchange that every vhost has and that cannot be deleted.
 const everywhere = "amq.direct"
@@ -61,6 +45,12 @@ func (v *Vhost) confirm(ctx context.Context) (starts bool, err error) {
 		return false, v.client.failed(v.looking(), err)
 	}
 	return call.IsRepeated(), nil
+}
+
+// Confirm makes sure that the vhost is there. While RabbitMQ deletes a vhost, Confirm waits some seconds for the end.
+func (v *Vhost) Confirm(ctx context.Context) error {
+	_, err := v.confirm(ctx)
+	return err
 }
 
 // verifyManagement makes sure that the endpoint is a management API, and tells whether it starts now.
@@ -107,3 +97,24 @@ func (v *Vhost) losesSlash(reason string) error {
 }
 
 func (v *Vhost) looking() string { return fmt.Sprintf("look at vhost %q", v.name) }
+
+// Vhosts are the names of the vhosts that the user is told of, sorted. A user with the tag monitoring is told of all of
+// them, those included that the user may not look into.
+func (c *Client) Vhosts(ctx context.Context) ([]string, error) {
+	call := c.http.Call(ctx)
+	call.Judge = patient
+	var vhosts []struct{ Name string }
+	_, err := call.Do(http.MethodGet, "vhosts?columns=name", nil, &vhosts)
+	if transport.IsNotFound(err) || err == nil && vhosts == nil {
+		err = transport.Unlike("/api/vhosts", errors.Join(errors.New("it is no list of vhosts"), err))
+	}
+	if err != nil {
+		return nil, c.failed("list the vhosts", err)
+	}
+	names := make([]string, len(vhosts))
+	for i, v := range vhosts {
+		names[i] = v.Name
+	}
+	slices.Sort(names)
+	return names, nil
+}

@@ -18,8 +18,8 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// write describes a request that writes.
-type write struct {
+// writing describes a request that writes.
+type writing struct {
 	// op is the action and its object.
 	op string
 	// needs are the permissions that this takes. The broker's answer does not name them (3.10 to 4.3).
@@ -35,7 +35,7 @@ type write struct {
 // DeclareExchange declares an exchange. An equal one is left as it is, or refused if the exchange has to be new. Like
 // all writes, it tells whether it changed something, or may have, because an answer got lost.
 func (v *Vhost) DeclareExchange(ctx context.Context, e topology.Exchange, isNew bool) (changed bool, err error) {
-	w := write{op: "declare " + topology.ExchangeObject(e.Name), declares: true, isNew: isNew,
+	w := writing{op: "declare " + topology.ExchangeObject(e.Name), declares: true, isNew: isNew,
 		needs: takes(declarationNeeds(topology.ToExchange, e.Name, e.AlternateExchange()))}
 	return v.write(ctx, w, func(call *transport.Call) (int, error) {
 		return call.Do(http.MethodPut, transport.Path("exchanges", v.name, e.Name),
@@ -44,20 +44,12 @@ func (v *Vhost) DeclareExchange(ctx context.Context, e topology.Exchange, isNew 
 	})
 }
 
-// nextOf is the exchange that takes the expired messages, by the name that permissions have for it.
-func nextOf(q topology.Queue) string {
-	if q.DeadLetterQueue() != "" {
-		return "amq.default"
-	}
-	return q.DeadLetterExchange()
-}
-
 // DeclareQueue declares a queue likewise. It asks, after a second attempt, whether the queue is served: an attempt that
 // broke off may have left a queue without replicas.
 func (v *Vhost) DeclareQueue(
 	ctx context.Context, q topology.Queue, isNew bool, isServed func() error,
 ) (changed bool, err error) {
-	w := write{op: "declare " + topology.QueueObject(q.Name), declares: true, isNew: isNew,
+	w := writing{op: "declare " + topology.QueueObject(q.Name), declares: true, isNew: isNew,
 		needs: takes(declarationNeeds(topology.ToQueue, q.Name, nextOf(q)))}
 	return v.write(ctx, w, func(call *transport.Call) (int, error) {
 		code, err := call.Do(http.MethodPut, transport.Path("queues", v.name, q.Name),
@@ -71,16 +63,16 @@ func (v *Vhost) DeclareQueue(
 
 // Bind makes a binding.
 func (v *Vhost) Bind(ctx context.Context, b topology.Binding) (changed bool, err error) {
-	w := write{op: "bind " + b.Plain().Describe(), needs: takes(bindingNeeds(b)), binding: &b}
+	w := writing{op: "bind " + b.Plain().Describe(), needs: takes(bindingNeeds(b)), binding: &b}
 	return v.write(ctx, w, func(call *transport.Call) (int, error) {
-		return status(v.client.management(call).DeclareBinding(v.name, bindingInfo(b)))
+		return statusOf(v.client.management(call).DeclareBinding(v.name, bindingInfo(b)))
 	})
 }
 
 // Unbind deletes a binding by what the management API calls its properties key. That of a binding
 // without arguments is the routing key; that of another has a hash in it and is looked up.
 func (v *Vhost) Unbind(ctx context.Context, b topology.Binding) (changed bool, err error) {
-	w := write{op: "unbind " + b.Plain().Describe(), needs: takes(bindingNeeds(b))}
+	w := writing{op: "unbind " + b.Plain().Describe(), needs: takes(bindingNeeds(b))}
 	info := bindingInfo(b)
 	info.PropertiesKey = propertiesKey(b.RoutingKey)
 	if b.Arguments != "" {
@@ -90,12 +82,12 @@ func (v *Vhost) Unbind(ctx context.Context, b topology.Binding) (changed bool, e
 		}
 	}
 	return v.write(ctx, w, func(call *transport.Call) (int, error) {
-		return status(v.client.management(call).DeleteBinding(v.name, info))
+		return statusOf(v.client.management(call).DeleteBinding(v.name, info))
 	})
 }
 
 // hashedKey is the properties key of a binding with arguments, empty if the binding does not exist.
-func (v *Vhost) hashedKey(ctx context.Context, w write, b topology.Binding) (string, error) {
+func (v *Vhost) hashedKey(ctx context.Context, w writing, b topology.Binding) (string, error) {
 	var found []rabbithole.BindingInfo
 	err := v.ask(ctx, func(call *transport.Call) (err error) {
 		list := v.client.management(call).ListExchangeBindingsBetween
@@ -117,7 +109,7 @@ func (v *Vhost) hashedKey(ctx context.Context, w write, b topology.Binding) (str
 
 // DeleteExchange deletes an exchange. IfUnused has RabbitMQ refuse that while anything is bound to it as its source.
 func (v *Vhost) DeleteExchange(ctx context.Context, name string, ifUnused bool) (changed bool, err error) {
-	w := write{op: "delete " + topology.ExchangeObject(name),
+	w := writing{op: "delete " + topology.ExchangeObject(name),
 		needs: takes(fmt.Sprintf("configure on exchange %q", name))}
 	query := ""
 	if ifUnused {
@@ -133,11 +125,11 @@ func (v *Vhost) DeleteExchange(ctx context.Context, name string, ifUnused bool) 
 func (v *Vhost) DeleteQueue(
 	ctx context.Context, name string, ifEmpty bool, makeSure func() error,
 ) (changed bool, err error) {
-	w := write{op: "delete " + topology.QueueObject(name), needs: takes(fmt.Sprintf("configure on queue %q", name)),
+	w := writing{op: "delete " + topology.QueueObject(name), needs: takes(fmt.Sprintf("configure on queue %q", name)),
 		makeSure: makeSure}
 	options := rabbithole.QueueDeleteOptions{IfEmpty: ifEmpty}
 	changed, err = v.write(ctx, w, func(call *transport.Call) (int, error) {
-		return status(v.client.management(call).DeleteQueue(v.name, name, options))
+		return statusOf(v.client.management(call).DeleteQueue(v.name, name, options))
 	})
 	return changed && !IsNotEmpty(err), err
 }
@@ -150,9 +142,9 @@ func IsNotEmpty(err error) bool {
 
 // SetPolicy sets a policy, whatever there is under its name.
 func (v *Vhost) SetPolicy(ctx context.Context, p topology.Policy) (changed bool, err error) {
-	w := write{op: "set " + topology.PolicyObject(p.Name), needs: policymakerHint}
+	w := writing{op: "set " + topology.PolicyObject(p.Name), needs: policymakerHint}
 	return v.write(ctx, w, func(call *transport.Call) (int, error) {
-		return status(v.client.management(call).PutPolicy(v.name, p.Name, rabbithole.Policy{
+		return statusOf(v.client.management(call).PutPolicy(v.name, p.Name, rabbithole.Policy{
 			Pattern: p.Pattern, ApplyTo: p.ApplyTo, Priority: int(p.Priority),
 			Definition: rabbithole.PolicyDefinition(p.Definition),
 		}))
@@ -161,15 +153,15 @@ func (v *Vhost) SetPolicy(ctx context.Context, p topology.Policy) (changed bool,
 
 // DeletePolicy deletes a policy.
 func (v *Vhost) DeletePolicy(ctx context.Context, name string) (changed bool, err error) {
-	w := write{op: "delete " + topology.PolicyObject(name), needs: policymakerHint}
+	w := writing{op: "delete " + topology.PolicyObject(name), needs: policymakerHint}
 	return v.write(ctx, w, func(call *transport.Call) (int, error) {
-		return status(v.client.management(call).DeletePolicy(v.name, name))
+		return statusOf(v.client.management(call).DeletePolicy(v.name, name))
 	})
 }
 
 // write sends a request. It tells whether that changed something, or may have, because an answer got lost.
 func (v *Vhost) write(
-	ctx context.Context, w write, send func(*transport.Call) (status int, err error),
+	ctx context.Context, w writing, send func(*transport.Call) (status int, err error),
 ) (changed bool, err error) {
 	if err := v.client.identify(ctx); err != nil {
 		return false, err
@@ -197,7 +189,7 @@ func (v *Vhost) write(
 }
 
 // notWritten is for a write that failed, or that could not be sent.
-func (v *Vhost) notWritten(w write, err error) error {
+func (v *Vhost) notWritten(w writing, err error) error {
 	isRefused := transport.Wraps[*transport.Refusal](err)
 	err = v.client.failed(v.inVhost(w.op), err)
 	if failure, is := errors.AsType[*Error](err); is && isRefused && failure.Kind == Forbidden {
@@ -206,9 +198,49 @@ func (v *Vhost) notWritten(w write, err error) error {
 	return err
 }
 
+// judge is the judge of a write. An answer 404 is that of a starting broker where nothing is missing.
+func (w writing) judge(ctx context.Context, v *Vhost, r *transport.Refusal) (worth time.Duration, err error) {
+	switch {
+	case v.bars(r):
+		return startingTime, nil
+	case r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden:
+		// The permissions of a vhost that is being deleted may go before it.
+		if _, gone := v.confirm(ctx); IsBarred(gone) || IsKind(gone, VhostNotFound) {
+			return 0, gone
+		}
+		return 0, nil
+	case r.Status != http.StatusNotFound:
+		return 0, nil
+	}
+	starts, err := v.confirm(ctx)
+	if err == nil && !starts {
+		starts, err = w.hasAll(ctx, v)
+	}
+	if err == nil && starts {
+		return v.client.retryTimeout, errStarting
+	}
+	return 0, err
+}
+
+// hasAll tells whether all is there that the write needs.
+func (w writing) hasAll(ctx context.Context, v *Vhost) (has bool, err error) {
+	if w.binding == nil {
+		return w.declares, nil
+	}
+	if _, has, err = v.Exchange(ctx, w.binding.Source); err != nil || !has {
+		return has, err
+	}
+	if w.binding.DestinationType == topology.ToQueue {
+		_, has, err = v.Queue(ctx, w.binding.Destination)
+	} else {
+		_, has, err = v.Exchange(ctx, w.binding.Destination)
+	}
+	return has, err
+}
+
 // exists is for what somebody else has made, and nobody had seen before.
 func (v *Vhost) exists(op string) error {
-	return &Error{Exists, v.inVhost(op), "somebody else has declared it just now", ""}
+	return &Error{Exists, v.inVhost(op), "another application has declared it just now", ""}
 }
 
 // inVhost says where something is done.
@@ -262,9 +294,18 @@ func (v *Vhost) VerifyAlone(ctx context.Context, op string, b topology.Binding) 
 	case err != nil:
 		return err
 	case len(bindings) == 0:
-		return &Error{NotFound, v.inVhost(op), "somebody else has removed it just now", ""}
+		return &Error{NotFound, v.inVhost(op), "another application has removed it just now", ""}
 	case len(bindings) > 1 || bindings[0] != b:
 		return v.exists(op)
 	}
 	return nil
+}
+
+// statusOf turns the result of a rabbit-hole method into a status code.
+func statusOf(response *http.Response, err error) (int, error) {
+	if err != nil {
+		return 0, err
+	}
+	_ = response.Body.Close()
+	return response.StatusCode, nil
 }

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
@@ -31,14 +32,26 @@ type candidate struct {
 	unlike       error
 }
 
-// place is where a message waits that has the number at the level.
-type place struct{ level, number int }
-
 // naming is how queues are called. In the uniform form that is in base 2, or in any other one if the format has a verb
 // for the number. It has the highest base in which they can be called so, 2 or 10, and none with units.
 type naming struct {
 	format      delay.Format
 	highestBase int
+}
+
+// claim is what queues at some places tell of the whole cascade.
+type claim struct {
+	shown
+	by []place
+}
+
+type shown struct {
+	base       int
+	resolution time.Duration
+	queueType  delay.QueueType
+	delay.QuorumOptions
+	// arguments are the further ones, as canonical JSON.
+	arguments string
 }
 
 // queue is the name of the queue at a place.
@@ -91,6 +104,7 @@ func (o *objects) candidates(l layout) (candidates []*candidate) {
 		candidates = append(candidates, &of)
 	}
 	if len(all) == 0 {
+		c.contradictKeys()
 		c.contradict("no binding leads to a queue with the number of its level in its name, or with its delay")
 		return []*candidate{&c}
 	}
@@ -122,6 +136,19 @@ func (c *candidate) namings() (all []naming, fitting, lowest map[naming]int) {
 func (c *candidate) contradict(format string, args ...any) {
 	if c.contradiction == nil {
 		c.contradiction = notThisf(format, args...)
+	}
+}
+
+// contradictKeys notes a key that asks for more words than the cascade has levels, or for fewer.
+func (c *candidate) contradictKeys() {
+	for level, hops := range slices.Backward(c.hops) {
+		for _, h := range hops {
+			if !c.hasLevels(h) {
+				c.contradict("the key %q from exchange %q to %q asks for %s behind the digits, where a cascade "+
+					"has none or, at its entry, %d"+seeGuide+"a cascade beside it", h.Key(),
+					c.exchange(level), h.to, plaintext.Count(h.Below, "word"), c.levels+1-h.Words())
+			}
+		}
 	}
 }
 
@@ -157,6 +184,7 @@ func (c *candidate) follow(level int) (next int) {
 	}
 	switch {
 	case others == len(hops):
+		c.contradictKeys()
 		c.contradict("its keys are not those of an entry of %d levels, as its name has it", c.levels)
 	case astray != "" && next == level:
 		c.contradict("exchange %q is not called like the one below it, %q", name, astray)
@@ -224,30 +252,6 @@ func (c *candidate) longestBound() (longest place) {
 		}
 	}
 	return longest
-}
-
-// isSound tells whether the queue at a place is there, and like that of a cascade.
-func (c *candidate) isSound(at place) bool {
-	_, wrong := c.inspect(at, c.objects.queue(c.queue(at)))
-	return wrong == ""
-}
-
-// longest is where messages wait longest of all queues that there are, with units. A queue may have lost its binding.
-func (c *candidate) longest() place {
-	bound := c.longestBound()
-	for level := c.levels - 1; level >= bound.level; level-- {
-		longest := place{level: level}
-		if level == bound.level {
-			longest = bound
-		}
-		for next := (place{level, longest.number + 1}); c.has(next) && c.isSound(next); next.number++ {
-			longest = next
-		}
-		if longest.number > 0 {
-			return longest
-		}
-	}
-	return bound
 }
 
 // isOwn tells whether a hop leads to what the cascade has there.
@@ -324,6 +328,10 @@ func (c *candidate) readEnd() error {
 		}
 	}
 	if c.end() == "" {
+		if q := c.objects.queue(c.queue(place{0, 1})); hasEnd(q) && q.DeadLetterExchange() == "" {
+			c.contradict("queue %q hands messages on through the default exchange, and a cascade has a delivery "+
+				"exchange"+seeGuide+"a cascade beside it", q.Name)
+		}
 		c.contradict("nothing shows its delivery exchange: queue %q and exchange %q do not lead to one and the same",
 			c.queue(place{0, 1}), c.exchange(0))
 	}
@@ -337,4 +345,17 @@ func (c *candidate) isLevel(exchange string) bool {
 		}
 	}
 	return false
+}
+
+// topRanked are those of the highest rank, in their order.
+func topRanked[T any](all []T, rank func(T) int) (highest []T) {
+	for _, each := range all {
+		switch {
+		case len(highest) == 0 || rank(each) > rank(highest[0]):
+			highest = []T{each}
+		case rank(each) == rank(highest[0]):
+			highest = append(highest, each)
+		}
+	}
+	return highest
 }

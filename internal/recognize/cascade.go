@@ -1,6 +1,8 @@
 package recognize
 
 import (
+	"cmp"
+	"regexp"
 	"slices"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
@@ -86,7 +88,9 @@ func (o *objects) likeliest(entry string) (*candidate, error) {
 	}
 	all = topRanked(all, (*candidate).fit)
 	if all[0].contradiction != nil {
-		return nil, all[0].contradiction
+		// Of those that are equally wrong, the one with most levels has most to say of the keys.
+		most := slices.MaxFunc(all, func(x, y *candidate) int { return cmp.Compare(x.levels, y.levels) })
+		return nil, most.contradiction
 	}
 	best, rival := all[0], all[0].rival(all)
 	for i, more := 0, true; more && (rival != nil || !best.isProven() || best.end() == ""); i++ {
@@ -118,19 +122,6 @@ func (o *objects) likeliest(entry string) (*candidate, error) {
 		return nil, best.disagreement()
 	}
 	return best, best.readEnd()
-}
-
-// topRanked are those of the highest rank, in their order.
-func topRanked[T any](all []T, rank func(T) int) (highest []T) {
-	for _, each := range all {
-		switch {
-		case len(highest) == 0 || rank(each) > rank(highest[0]):
-			highest = []T{each}
-		case rank(each) == rank(highest[0]):
-			highest = append(highest, each)
-		}
-	}
-	return highest
 }
 
 // rival is one of the candidates that gives other names to something.
@@ -174,11 +165,22 @@ func (c *candidate) cascade() (delay.Cascade, error) {
 		return delay.Cascade{}, notThis("none of its bindings leads to what else there is of a cascade")
 	case strictKeys == 0 && c.continues():
 		return delay.Cascade{}, notThisf("it goes on below exchange %q with exchange %q", c.exchange(0), c.end())
+	case c.levels == 1 && c.continues() && c.furtherKey() != "":
+		return delay.Cascade{}, notThisf("its keys are those of one level, and exchange %q, to which they lead, "+
+			"goes on to a delay queue with key %q"+seeGuide+"a cascade beside it", c.end(), c.furtherKey())
 	case strictKeys == 0 && !slices.ContainsFunc(slices.Concat(c.hops...), reachesEnd) && !c.provesLevels():
 		return delay.Cascade{}, notThis("no key shows how many levels it has")
 	}
 	return c.complete(lookahead, highest < c.levels-1 || 2*strictKeys >= own)
 }
+
+// furtherKey is the key by which the end of a single level leads on to a further delay queue, empty if there is none.
+func (c *candidate) furtherKey() string {
+	return c.objects.keyToDelay(c.end(), furtherDigit.MatchString)
+}
+
+// furtherDigit begins the key of a second level.
+var furtherDigit = regexp.MustCompile(`^\*\.[0-9]+\.`)
 
 // continues tells whether the end is called like a level below the lowest. Then these are the upper levels of a longer
 // cascade.

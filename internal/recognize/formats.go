@@ -19,6 +19,9 @@ func exchangeFormats(name string, level int) []delay.Format {
 	return formats
 }
 
+// place is where a message waits that has the number at the level.
+type place struct{ level, number int }
+
 // queueFormats are the formats that give a name to a level's queue for a digit in a base over 2, the likeliest first.
 func queueFormats(name string, at place) []delay.Format {
 	var formats []delay.Format

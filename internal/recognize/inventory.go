@@ -17,6 +17,7 @@ type Inventory struct {
 	vhost string
 	there topology.Topology
 	from  map[string][]topology.Binding // by source
+	bound map[string]bool               // queues that a binding leads to
 	once  sync.Once
 	all   []Found // once it was asked for
 }
@@ -24,9 +25,13 @@ type Inventory struct {
 // NewInventory takes all exchanges, queues and bindings of the vhost. Where no exchange can be an entry, queues and
 // bindings do not matter.
 func NewInventory(vhost string, there topology.Topology) *Inventory {
-	i := &Inventory{vhost: vhost, there: there, from: map[string][]topology.Binding{}}
+	i := &Inventory{vhost: vhost, there: there, from: map[string][]topology.Binding{},
+		bound: map[string]bool{}}
 	for _, b := range there.Bindings.Sorted() {
 		i.from[b.Source] = append(i.from[b.Source], b)
+		if b.DestinationType == topology.ToQueue {
+			i.bound[b.Destination] = true
+		}
 	}
 	return i
 }

@@ -2,7 +2,6 @@ package recognize
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -23,12 +22,18 @@ func (o *objects) ladder(entry string) (delay.Ladder, error) {
 	recognize := ownRungs
 	if len(all) == 0 {
 		all, recognize = o.keyedRungs(entry), keyedRungs
+		if len(all) == 0 {
+			return delay.Ladder{}, o.noRungs(entry)
+		}
 		given.EntryExchangeType, given.BindingKeys = delay.ExchangeType(o.exchange(entry).Type), map[string]string{}
 		for _, r := range all {
 			given.BindingKeys[r.label] = r.key
 		}
 	}
 	own, err := recognize(all, usual)
+	if err == nil {
+		err = o.checkWays(given, all, own.typical(all))
+	}
 	if err != nil {
 		return delay.Ladder{}, err
 	}
@@ -49,7 +54,7 @@ func (o *objects) ladder(entry string) (delay.Ladder, error) {
 		if r.whole && own.queues[r.label] == "" && r.queue.DeadLetterExchange() == given.DeliveryExchange &&
 			r.queue.DeadLetterQueue() == given.DeliverToQueue {
 			return delay.Ladder{}, notThisf("queue %q holds messages for %s and leads to the same delivery exchange, "+
-				"but is not called like the others, %q. If the delay is not one of its own, remove the binding",
+				"but is not called like the other queues, %q. If the delay is not one of its own, remove the binding",
 				r.queue.Name, r.label, given.QueueName)
 		}
 	}
@@ -68,21 +73,17 @@ func (o *objects) ladder(entry string) (delay.Ladder, error) {
 
 // checkLadderEntry makes sure that an exchange can be the entry of a ladder.
 func (o *objects) checkLadderEntry(name string) error {
-	if o.exchange(name).Type != string(delay.Direct) {
+	e := o.exchange(name)
+	if err := noEntry(e); err != nil && e.Name != "" {
+		return err
+	}
+	if e.Type != string(delay.Direct) {
 		return o.checkEntry(name)
 	}
 	if rungs := o.rungs(name); len(rungs) > 0 {
 		return notThisf("it is a direct exchange, and no message has a key such as %q of its bindings", rungs[0].key)
 	}
 	return nil
-}
-
-// rung is a queue to which the entry is bound with the key of a delay. One that is gone has only its name.
-type rung struct {
-	label, key string
-	queue      topology.Queue
-	// whole says that a message waits in the queue for as long as its key says, and goes on then.
-	whole bool
 }
 
 // rungs are those of the entry, whosever they are.
@@ -123,29 +124,35 @@ func (o *objects) keyedRungs(entry string) []rung {
 	return rungs
 }
 
-// endOf is where messages go from a delay queue, in words, empty if they go nowhere.
-func endOf(q topology.Queue) string {
-	switch to, key := q.DeadLetterExchange(), q.Arguments.Text("x-dead-letter-routing-key"); {
-	case q.DeadLetterQueue() != "":
-		return topology.QueueObject(q.DeadLetterQueue())
-	case to == "":
-		return ""
-	case key != "":
-		return fmt.Sprintf("%s with key %q", topology.ExchangeObject(to), key)
-	default:
-		return topology.ExchangeObject(to)
+// checkWays makes sure that each message of a ladder takes one way, through one of its queues.
+func (o *objects) checkWays(given delay.LadderConfig, all []rung, typical topology.Queue) error {
+	if given.BindingKeys != nil {
+		if err := twoWays(given.EntryExchangeType, all); err != nil {
+			return err
+		}
+		if err := o.checkNoChain(given.EntryExchange, typical.DeadLetterExchange()); err != nil {
+			return err
+		}
 	}
+	return leadsBack(typical, given.EntryExchange)
 }
 
-// sideBySide ends the sentence on queues that are no ladder of one entry.
-const sideBySide = `. The guide "From an application that declares its cascade" has the steps to ladders beside it`
+// checkNoChain refuses an entry whose end is the next level of a chain. The entry leads there past the queue, too.
+func (o *objects) checkNoChain(entry, end string) error {
+	for _, b := range o.bindings(entry) {
+		if !b.LeadsTo(topology.ToExchange, end) {
+			continue
+		}
+		if key := o.keyToDelay(end, func(string) bool { return true }); key != "" {
+			return notThisf("it leads to exchange %q with key %q, and that goes on to a further delay queue with "+
+				"key %q. So it is a chain with keys of its own"+seeGuide+"a cascade beside it", end, b.RoutingKey, key)
+		}
+	}
+	return nil
+}
 
 // keyedRungs makes sure that queues behind one entry are those of one ladder, and finds out how they are called.
 func keyedRungs(all []rung, usual delay.LabelFormat) (rungNaming, error) {
-	if len(all) == 0 {
-		return rungNaming{}, notThis(`it has no binding like that of a ladder's rung, to a queue with a key such as ` +
-			`"30s.*.#". Nor does it lead to a queue with an x-message-ttl and an x-dead-letter-exchange`)
-	}
 	own := rungNaming{queues: map[string]string{}, whole: len(all)}
 	for i, r := range all {
 		first := all[0].queue

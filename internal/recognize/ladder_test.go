@@ -142,7 +142,7 @@ func TestRecognizeLadderErrors(t *testing.T) {
 		"a delay whose queue is called otherwise": {func(there topology.Topology) {
 			waits(there, "1m", "other", "retry.delivery")
 		}, `queue "other" holds messages for 1m and leads to the same delivery exchange, but is not called like the ` +
-			`others, "retry.delay-%s"`},
+			`other queues, "retry.delay-%s"`},
 		"names without a format": {func(there topology.Topology) {
 			clear(there.Bindings)
 			waits(there, "5s", "short", "retry.delivery")

@@ -120,3 +120,17 @@ func (o *objects) hops(exchange string) (hops []hop, above int) {
 	}
 	return slices.DeleteFunc(hops, func(h hop) bool { return h.Above != above }), above
 }
+
+// keyToDelay is the first key by which an exchange leads to a queue that holds messages for a time and hands them on.
+// It is empty if there is none.
+func (o *objects) keyToDelay(exchange string, isLike func(key string) bool) string {
+	for _, b := range o.bindings(exchange) {
+		if b.DestinationType != topology.ToQueue || !isLike(b.RoutingKey) {
+			continue
+		}
+		if q := o.queue(b.Destination); q.Delays() && endOf(q) != "" {
+			return b.RoutingKey
+		}
+	}
+	return ""
+}

@@ -1,9 +1,12 @@
 package recognize
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // OtherEntryError says that an exchange is not the entry that was asked for, and which entry was
@@ -30,10 +33,33 @@ func (o *objects) otherEntry(kind, name string, reason error) error {
 			return &OtherEntryError{KindLadder, name, reason}
 		}
 	}
-	if entry := o.entryNear(name); entry != "" {
+	if entry := cmp.Or(o.entryBehind(name), o.entryNear(name)); entry != "" {
 		return &OtherEntryError{KindCascade, entry, reason}
 	}
+	if e := o.exchange(name); kind == KindCascade && e.Name != "" && e.Type != string(delay.Topic) {
+		return notThis(reason.Error() + seeGuide + "a cascade beside it")
+	}
 	return reason
+}
+
+// entryBehind is the entry of the cascade to which a fanout or headers exchange hands messages on, or a topic exchange
+// with no key but "#". It is empty if there is none. A level of a wrong type is none of these: its end can have
+// thousands of bindings.
+func (o *objects) entryBehind(name string) string {
+	e := o.exchange(name)
+	chooses := func(b topology.Binding) bool { return e.Type == string(delay.Direct) || b.RoutingKey != "#" }
+	if e.Name == "" || CanBeEntry(e) && slices.ContainsFunc(o.bindings(name), chooses) {
+		return ""
+	}
+	for _, b := range o.bindings(name) {
+		if _, isHop := delay.ParseHop(b.RoutingKey); isHop || b.DestinationType != topology.ToExchange {
+			continue
+		}
+		if _, err := o.cascade(b.Destination); err == nil {
+			return b.Destination
+		}
+	}
+	return ""
 }
 
 // entryNear is the entry of the cascade that an exchange is a level of or, if it shows nothing, would be by its name.

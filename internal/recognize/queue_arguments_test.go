@@ -11,7 +11,7 @@ import (
 
 // Where queues have different arguments, those of most are taken, or those of the first one of as many.
 func TestRecognizeMixedArguments(t *testing.T) {
-	none, limit := topology.Arguments{}, topology.Arguments{"x-expires": int64(1 << 40)}
+	none, limit := topology.Arguments{}, topology.Arguments{"x-expires": int64(1 << 38)}
 	for name, test := range map[string]struct {
 		base, levels int
 		odd          []string // the queues with a limit

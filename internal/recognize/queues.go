@@ -11,21 +11,6 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// claim is what queues at some places tell of the whole cascade.
-type claim struct {
-	shown
-	by []place
-}
-
-type shown struct {
-	base       int
-	resolution time.Duration
-	queueType  delay.QueueType
-	delay.QuorumOptions
-	// arguments are the further ones, as canonical JSON.
-	arguments string
-}
-
 // isLike tells whether both are of one cascade, whatever else their arguments are.
 func (s shown) isLike(other shown) bool {
 	return s.base == other.base && s.resolution == other.resolution && s.queueType == other.queueType
@@ -99,6 +84,30 @@ func (c *candidate) inspect(at place, q topology.Queue) (says []shown, wrong str
 			plaintext.Line(q.Type()))
 	}
 	return says, ""
+}
+
+// isSound tells whether the queue at a place is there, and like that of a cascade.
+func (c *candidate) isSound(at place) bool {
+	_, wrong := c.inspect(at, c.objects.queue(c.queue(at)))
+	return wrong == ""
+}
+
+// longest is where messages wait longest of all queues that there are, with units. A queue may have lost its binding.
+func (c *candidate) longest() place {
+	bound := c.longestBound()
+	for level := c.levels - 1; level >= bound.level; level-- {
+		longest := place{level: level}
+		if level == bound.level {
+			longest = bound
+		}
+		for next := (place{level, longest.number + 1}); c.has(next) && c.isSound(next); next.number++ {
+			longest = next
+		}
+		if longest.number > 0 {
+			return longest
+		}
+	}
+	return bound
 }
 
 // steps is how many steps of the resolution a message waits there in the base.

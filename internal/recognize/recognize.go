@@ -18,7 +18,6 @@ import (
 	"fmt"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // Cascade is the one behind the entry exchange. The entry of something else is an OtherEntryError.
@@ -28,9 +27,12 @@ import (
 // of the delivery exchange.
 func Cascade(ctx context.Context, look Lookup, vhost, entry string) (delay.Cascade, error) {
 	o := newObjects(ctx, look, vhost)
+	if delay.IsDefaultExchange(entry) {
+		return delay.Cascade{}, o.result(KindCascade, entry, errDefaultExchange)
+	}
 	c, err := o.cascade(entry)
 	if errors.Is(err, errNoEntry) || errors.Is(err, errNoHops) {
-		c, err = o.cascadeBelow(entry, err)
+		c, err = o.cascadeBelow(entry, o.withArguments(entry, err))
 	}
 	if err = o.result(KindCascade, entry, err); err != nil {
 		return delay.Cascade{}, err
@@ -47,6 +49,9 @@ func Cascade(ctx context.Context, look Lookup, vhost, entry string) (delay.Casca
 // queue is gone is not found.
 func Ladder(ctx context.Context, look Lookup, vhost, entry string) (delay.Ladder, error) {
 	o := newObjects(ctx, look, vhost)
+	if delay.IsDefaultExchange(entry) {
+		return delay.Ladder{}, o.result(KindLadder, entry, errDefaultExchange)
+	}
 	l, err := o.ladder(entry)
 	if err = o.result(KindLadder, entry, err); err != nil {
 		return delay.Ladder{}, err
@@ -56,8 +61,11 @@ func Ladder(ctx context.Context, look Lookup, vhost, entry string) (delay.Ladder
 
 // result puts an error into words: the broker's own, or why the exchange is no entry of the kind.
 func (o *objects) result(kind, entry string, err error) error {
-	if err != nil && o.failure == nil {
+	if err != nil && o.failure == nil && !errors.Is(err, errDefaultExchange) {
 		err = o.otherEntry(kind, entry, err)
+	}
+	if errors.Is(err, errNoEntry) {
+		err = o.noExchange(entry)
 	}
 	if o.failure != nil {
 		err = o.failure
@@ -66,26 +74,4 @@ func (o *objects) result(kind, entry string, err error) error {
 		return nil
 	}
 	return fmt.Errorf("recognize the %s behind exchange %q in vhost %q: %w", kind, entry, o.vhost, err)
-}
-
-// Destination is the one that consists of the binding, whoever made it.
-func Destination(vhost string, b topology.Binding) (delay.Destination, error) {
-	d, ok := delay.ParseDestinationKey(b.RoutingKey)
-	if !ok {
-		return delay.Destination{}, fmt.Errorf("its key %q is neither one \"*\" for each level nor \"#\", and then "+
-			"an address without either", b.RoutingKey)
-	}
-	if b = b.Plain(); b.Arguments != "" {
-		return delay.Destination{}, fmt.Errorf("it has the arguments %s, and a destination has none", b.Arguments)
-	}
-	d.Vhost, d.DeliveryExchange = vhost, b.Source
-	if b.DestinationType == topology.ToExchange {
-		d.Exchange = b.Destination
-	} else {
-		d.Queue = b.Destination
-	}
-	if _, err := d.Binding(); err != nil {
-		return delay.Destination{}, err
-	}
-	return d, nil
 }

@@ -90,10 +90,32 @@ func Existing(desired, actual Topology) []Object {
 	for _, b := range Diff(desired, actual).ForeignBindings {
 		if !b.IsMark() {
 			objects = append(objects, Object{"binding of " + b.Describe(), []Difference{{"it", "one of its own",
-				"somebody else's"}}})
+				"another application's"}}})
 		}
 	}
 	return append(objects, existing(PolicyObject, desired.Policies, actual.Policies)...)
+}
+
+// SameObjects tells whether both have the same exchanges, queues and policies, and deliver to the same exchange.
+func (t Topology) SameObjects(other Topology) bool {
+	return t.Delivery == other.Delivery && maps.EqualFunc(t.Exchanges, other.Exchanges, Exchange.Equal) &&
+		maps.EqualFunc(t.Queues, other.Queues, Queue.Equal) &&
+		maps.EqualFunc(t.Policies, other.Policies, Policy.Equal)
+}
+
+// Equal tells whether RabbitMQ takes the two for the same exchange.
+func (e Exchange) Equal(other Exchange) bool {
+	return e.Name == other.Name && len(e.Differences(other)) == 0
+}
+
+// Equal tells whether RabbitMQ takes the two for the same queue.
+func (q Queue) Equal(other Queue) bool {
+	return q.Name == other.Name && len(q.Differences(other)) == 0
+}
+
+// Equal tells whether the two do the same.
+func (p Policy) Equal(other Policy) bool {
+	return p.Name == other.Name && len(p.Differences(other)) == 0
 }
 
 func existing[T object[T]](called func(name string) string, desired, actual map[string]T) []Object {
@@ -124,6 +146,15 @@ func (q Queue) Differences(have Queue) []Difference {
 	found = compare(found, "auto_delete", q.AutoDelete, have.AutoDelete)
 	found = compare(found, "exclusive", q.Exclusive, have.Exclusive)
 	return append(found, q.Arguments.withoutType().differences(have.Arguments.withoutType())...)
+}
+
+// Differences are the properties in which a policy that exists differs.
+func (p Policy) Differences(have Policy) []Difference {
+	var found []Difference
+	found = compare(found, "pattern", p.Pattern, have.Pattern)
+	found = compare(found, "apply-to", p.ApplyTo, have.ApplyTo)
+	found = compare(found, "priority", p.Priority, have.Priority)
+	return append(found, p.Definition.differences(have.Definition)...)
 }
 
 func compare[T comparable](found []Difference, property string, want, have T) []Difference {

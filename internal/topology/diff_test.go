@@ -37,7 +37,8 @@ func TestExisting(t *testing.T) {
 		`queue "t.delay-01": type is classic, not quorum; durable is false, not true; exclusive is true, not false; ` +
 			`x-dead-letter-strategy is absent, not at-least-once; x-max-length is 5, not absent; x-message-ttl is ` +
 			`"2000", not 2000; x-overflow is absent, not reject-publish`,
-		`binding of exchange "t.delay-00" to queue "audit" with key "#": it is somebody else's, not one of its own`,
+		`binding of exchange "t.delay-00" to queue "audit" with key "#": it is another application's, ` +
+			`not one of its own`,
 	}
 	var got []string
 	for _, object := range topology.Existing(desired, actual) {

@@ -2,7 +2,6 @@ package topology
 
 import (
 	"encoding/json"
-	"maps"
 	"strings"
 )
 
@@ -75,12 +74,5 @@ func (t Topology) Bind(b Binding) {
 		t.Owners.Add(b)
 	} else {
 		t.Bindings.Add(b)
-	}
-}
-
-// Unbind takes bindings away, owner's marks among them.
-func (t Topology) Unbind(gone func(Binding) bool) {
-	for _, set := range []Bindings{t.Bindings, t.Owners} {
-		maps.DeleteFunc(set, func(b Binding, _ struct{}) bool { return gone(b) })
 	}
 }

@@ -32,6 +32,9 @@ func TestIsOfOthers(t *testing.T) {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
+	if none := New(); len(plain.WithOwner("").Owners) > 0 || len(none.WithOwner("a").Owners) > 0 {
+		t.Error("there is a mark of nobody, or on nothing")
+	}
 	if there := by("a", "b"); len(there.Owners) != 2 || len(there.Bindings) != 0 {
 		t.Errorf("two owners are %v, beside %v", there.Owners, there.Bindings)
 	}
@@ -59,7 +62,9 @@ func TestOwner(t *testing.T) {
 			t.Errorf("%s: the owner is %q", name, b.Owner())
 		}
 	}
-	if lock := one.MarkOn("e", "m"); lock.Owner() != "" || mark.IsMark() {
+	one.Bindings.Add(Binding{Source: "d", RoutingKey: "0.#"})
+	one.Bindings.Add(Binding{Source: "e", RoutingKey: "1.#"})
+	if lock := one.MarkOn("e", "m"); lock.RoutingKey != "1.#" || !lock.IsMark() || lock.Owner() != "" || mark.IsMark() {
 		t.Error("the lock of a create and an owner's mark are the same")
 	}
 }

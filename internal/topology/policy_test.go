@@ -36,6 +36,13 @@ func TestAlternateOf(t *testing.T) {
 	}
 }
 
+func TestOfExchanges(t *testing.T) {
+	p := Policy{Definition: Arguments{"alternate-exchange": "a", "federation-upstream-set": "all", "max-length": 1}}
+	if part := p.OfExchanges(); len(part) != 2 || part["max-length"] != nil {
+		t.Errorf("exchanges get %v", part)
+	}
+}
+
 func TestPolicyDifferences(t *testing.T) {
 	for property, change := range map[string]func(*Policy){
 		"pattern": func(p *Policy) { p.Pattern = "" }, "apply-to": func(p *Policy) { p.ApplyTo = "all" },

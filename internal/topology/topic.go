@@ -1,6 +1,9 @@
 package topology
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // TopicKey is a routing key, or the pattern of a binding of a topic exchange, in words.
 type TopicKey []string
@@ -16,6 +19,11 @@ func ParseTopicKey(key string) TopicKey {
 		return nil
 	}
 	return strings.Split(key, ".")
+}
+
+// IsPattern tells whether more keys than one may match.
+func (pattern TopicKey) IsPattern() bool {
+	return slices.Contains(pattern, "*") || slices.Contains(pattern, "#")
 }
 
 // Matches tells whether the pattern takes a key: "*" stands for one word, which may be empty,

@@ -40,6 +40,15 @@ func TestTopicKey(t *testing.T) {
 	}
 }
 
+// More keys than one match a wildcard, which is a whole word.
+func TestIsPattern(t *testing.T) {
+	for key, want := range map[string]bool{"": false, "a.b": false, "a*.#b": false, "*": true, "a.#": true} {
+		if ParseTopicKey(key).IsPattern() != want {
+			t.Errorf("%q is a pattern: %t", key, !want)
+		}
+	}
+}
+
 func TestTopicKeysMeet(t *testing.T) {
 	for _, test := range []struct {
 		one, other string
@@ -80,7 +89,8 @@ func TestTopicKeysMeet(t *testing.T) {
 func TestDigitsMeet(t *testing.T) {
 	keys := TopicKey{Digits, Digits, "order"}
 	for key, want := range map[string]bool{
-		"0.1.order": true, "30s.1h.order": true, "*.*.order": true, "#.order": true, "*.1.#": true, "#": true,
+		"0.1.order": true, "9.10.order": true, "a1.1.order": false, "30s.1h.order": true, "*.*.order": true,
+		"#.order": true, "*.1.#": true, "#": true,
 		"order.*.order": false, "order.#": false, "*.order.order": false, "a.b.order": false, ".1.order": false,
 		"0.order": false, "": false,
 	} {

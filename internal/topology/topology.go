@@ -7,13 +7,9 @@ package topology
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
-	"math"
-	"reflect"
 	"slices"
-	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 )
@@ -82,9 +78,6 @@ type Binding struct {
 
 // Bindings is a set of bindings.
 type Bindings map[Binding]struct{}
-
-// Arguments are the optional arguments of an exchange or queue. Integers are int64.
-type Arguments map[string]any
 
 // New returns an empty topology, ready to be added to.
 func New() Topology {
@@ -251,16 +244,11 @@ func (t Topology) Minus(other Topology) Topology {
 	return t
 }
 
-// SameObjects tells whether both have the same exchanges, queues and policies, and deliver to the same exchange.
-func (t Topology) SameObjects(other Topology) bool {
-	return t.Delivery == other.Delivery && maps.EqualFunc(t.Exchanges, other.Exchanges, Exchange.Equal) &&
-		maps.EqualFunc(t.Queues, other.Queues, Queue.Equal) &&
-		maps.EqualFunc(t.Policies, other.Policies, Policy.Equal)
-}
-
-// Equal tells whether RabbitMQ takes the two for the same exchange.
-func (e Exchange) Equal(other Exchange) bool {
-	return e.Name == other.Name && len(e.Differences(other)) == 0
+// Unbind takes bindings away, owner's marks among them.
+func (t Topology) Unbind(gone func(Binding) bool) {
+	for _, set := range []Bindings{t.Bindings, t.Owners} {
+		maps.DeleteFunc(set, func(b Binding, _ struct{}) bool { return gone(b) })
+	}
 }
 
 // AlternateExchange is the exchange that takes what no binding of this one takes, by argument, if there is one.
@@ -292,11 +280,6 @@ func (q Queue) AtLeastOnce() bool {
 		q.Arguments.Text("x-overflow") == "reject-publish"
 }
 
-// Equal tells whether RabbitMQ takes the two for the same queue.
-func (q Queue) Equal(other Queue) bool {
-	return q.Name == other.Name && len(q.Differences(other)) == 0
-}
-
 // Line is the binding in one line, as seen from its source exchange: "<routing key> -> queue <name>".
 func (b Binding) Line() string {
 	line := b.RoutingKey + " -> " + b.Leads()
@@ -315,95 +298,6 @@ func (b Binding) DestinationObject() string {
 		return QueueObject(b.Destination)
 	}
 	return ExchangeObject(b.Destination)
-}
-
-// Equal compares the arguments value by value; none and empty are the same.
-func (a Arguments) Equal(other Arguments) bool {
-	return len(a) == len(other) && (len(a) == 0 || reflect.DeepEqual(a, other))
-}
-
-// MarshalJSON writes an object where there are no arguments, too.
-func (a Arguments) MarshalJSON() ([]byte, error) {
-	if a == nil {
-		return []byte("{}"), nil
-	}
-	return json.Marshal(map[string]any(a))
-}
-
-// JSON is the canonical text of the arguments, empty if there are none.
-func (a Arguments) JSON() string {
-	if len(a) == 0 {
-		return ""
-	}
-	text, err := json.Marshal(a)
-	if err != nil {
-		// Arguments come from JSON or from our own expansion: both can be written back.
-		panic(err)
-	}
-	return string(text)
-}
-
-// Text is an argument that is a text, empty if it is absent or something else.
-func (a Arguments) Text(key string) string {
-	s, _ := a[key].(string)
-	return s
-}
-
-// withoutType leaves out what Queue.Type says.
-func (a Arguments) withoutType() Arguments {
-	rest := maps.Clone(a)
-	delete(rest, "x-queue-type")
-	return rest
-}
-
-// ValueText is an argument's value as people read it: a string as it is, anything else as JSON. A
-// string that would read as something else is quoted, so that "5" and 5 can be told apart.
-func ValueText(value any) string {
-	if s, ok := value.(string); ok {
-		if !json.Valid([]byte(s)) {
-			return s
-		}
-	}
-	text, err := json.Marshal(value)
-	if err != nil {
-		panic(err) // see JSON
-	}
-	return string(text)
-}
-
-// NormalizeArguments turns decoded JSON into Arguments: whole numbers become int64, so that
-// 134217728000 compares and prints as what it is.
-func NormalizeArguments(decoded map[string]any) Arguments {
-	if len(decoded) == 0 {
-		return nil
-	}
-	normalized := Arguments{}
-	for key, value := range decoded {
-		normalized[key] = normalize(value)
-	}
-	return normalized
-}
-
-func normalize(value any) any {
-	switch v := value.(type) {
-	case float64:
-		if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
-			return int64(v)
-		}
-	case map[string]any:
-		nested := map[string]any{}
-		for key, inner := range v {
-			nested[key] = normalize(inner)
-		}
-		return nested
-	case []any:
-		list := make([]any, len(v))
-		for i, inner := range v {
-			list[i] = normalize(inner)
-		}
-		return list
-	}
-	return value
 }
 
 // ExchangeObject is an exchange in words.
@@ -466,35 +360,48 @@ func (q Queue) TTLMillis() int64 {
 	return -1
 }
 
-// LongestWait is how long a message in the queue may be on its way through the topology: in this queue and in all
-// behind it.
-func (t Topology) LongestWait(queue string) time.Duration {
-	known := map[string]time.Duration{} // of queues and, with a blank before them, exchanges
-	var inQueue, behind func(string) time.Duration
-	inQueue = func(name string) time.Duration {
-		if _, visited := known[name]; !visited && t.Queues[name].Delays() {
-			known[name] = 0 // nothing comes there twice
-			known[name] = time.Duration(t.Queues[name].TTLMillis())*time.Millisecond +
-				behind(t.Queues[name].DeadLetterExchange())
-		}
-		return known[name]
+// AlternateOf is the exchange that takes the messages that no binding of this one takes, if there is one. An argument
+// or a policy of the topology names it.
+func (t Topology) AlternateOf(exchange string) string {
+	if name := t.Exchanges[exchange].AlternateExchange(); name != "" {
+		return name
 	}
-	behind = func(exchange string) time.Duration {
-		key := " " + exchange
-		if _, visited := known[key]; visited {
-			return known[key]
+	for _, p := range t.Policies {
+		if name := p.AlternateExchange(); name != "" && p.coversExchange(exchange) {
+			return name
 		}
-		known[key] = 0
-		for b := range t.Bindings {
-			switch {
-			case b.Source != exchange:
-			case b.DestinationType == ToQueue:
-				known[key] = max(known[key], inQueue(b.Destination))
-			default:
-				known[key] = max(known[key], behind(b.Destination))
-			}
-		}
-		return known[key]
 	}
-	return inQueue(queue)
+	return ""
+}
+
+// Parking is the exchange that takes unroutable messages of the entry, and by that all of them, empty if there is none.
+// Its queue has the same name.
+func (t Topology) Parking() string { return t.AlternateOf(t.Entry) }
+
+// WithoutPolicies is the topology without its policies, and without the exchanges and queues to which they lead
+// unroutable messages. These can come and go while messages are on their way through the rest.
+func (t Topology) WithoutPolicies() Topology {
+	var beside []string
+	for _, p := range t.Policies {
+		beside = append(beside, p.AlternateExchange())
+	}
+	t = t.Minus(t.WithQueues(beside...))
+	t.Policies = nil
+	return t
+}
+
+// WithQueues are these exchanges of the topology, and the queues bound to them.
+func (t Topology) WithQueues(exchanges ...string) Topology {
+	part := New()
+	for _, name := range exchanges {
+		if t.Has(name) {
+			part.Exchanges[name] = t.Exchanges[name]
+		}
+	}
+	for b := range t.Bindings {
+		if part.Has(b.Source) && b.LeadsInto(t.Queues) {
+			part.Queues[b.Destination] = t.Queues[b.Destination]
+		}
+	}
+	return part
 }

@@ -48,8 +48,8 @@ data "rabbitmqdelay_cascade" "sendtask" {
   entry_exchange = rabbitmqdelay_cascade.sendtask.entry_exchange
 }
 
-# The application takes the environment variable PUBLISHER from here. Not of the resource: Terraform
-# would save its planned value even if the apply is refused.
+# The application takes the environment variable PUBLISHER from here. The value is the data
+# source's: if an apply is refused, Terraform still saves what it planned of the resource.
 output "publisher" {
   value = jsonencode(data.rabbitmqdelay_cascade.sendtask.publisher)
 }

@@ -1,15 +1,16 @@
-# All destinations of cascades and ladders that the user may look at; the first 100, unless there is a limit.
+# In a file such as find.tfquery.hcl, for the command: terraform query -generate-config-out=found.tf
+# All destinations that the user may look at. Without a limit, the query stops after the first 100.
 list "rabbitmqdelay_destination" "all" {
   provider = rabbitmqdelay
   limit    = 1000
 }
 
-# Those of one cascade.
-list "rabbitmqdelay_destination" "tasks" {
+# The destinations of one cascade.
+list "rabbitmqdelay_destination" "orders" {
   provider = rabbitmqdelay
 
   config {
     vhost             = "/"
-    delivery_exchange = "tasks.delivery"
+    delivery_exchange = "orders.delivery"
   }
 }

@@ -1,10 +1,11 @@
-# All ladders that the user may look at; the first 100, unless there is a limit.
+# In a file such as find.tfquery.hcl, for the command: terraform query -generate-config-out=found.tf
+# All ladders that the user may look at. Without a limit, the query stops after the first 100.
 list "rabbitmqdelay_ladder" "all" {
   provider = rabbitmqdelay
   limit    = 1000
 }
 
-# Those of one virtual host.
+# The ladders of one virtual host.
 list "rabbitmqdelay_ladder" "default" {
   provider = rabbitmqdelay
 

@@ -1,4 +1,4 @@
-// Command dashboard prints a Grafana dashboard for delay cascades, as JSON to import. It needs the
+// Command dashboard prints a Grafana dashboard for delay cascades and ladders, as JSON to import. It needs the
 // metrics that the rules in rules.yml record.
 package main
 
@@ -18,8 +18,8 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/timeseries"
 )
 
-// chosen selects the cascade of the dashboard's variables.
-const chosen = `job="$job", vhost="$vhost", cascade="$cascade"`
+// chosen selects the cascade or ladder of the dashboard's variables.
+const chosen = `job="$job", vhost="$vhost", name="$name"`
 
 func main() {
 	built, err := cascades().Build()
@@ -36,7 +36,7 @@ func main() {
 
 // cascades is in the first version of the format, which each Grafana imports.
 func cascades() *dashboard.DashboardBuilder { //nolint:staticcheck // the second version is for the newest alone
-	built := dashboard.NewDashboardBuilder("Delay cascades") //nolint:staticcheck // as above
+	built := dashboard.NewDashboardBuilder("Delay cascades and ladders") //nolint:staticcheck // as above
 	return built.
 		Uid("rabbitmqdelay").
 		Tags([]string{"rabbitmq"}).
@@ -45,9 +45,10 @@ func cascades() *dashboard.DashboardBuilder { //nolint:staticcheck // the second
 		WithVariable(dashboard.NewDatasourceVariableBuilder("datasource").Label("Prometheus").Type("prometheus")).
 		WithVariable(variable("job", "Job", "rabbitmqdelay_entry_info")).
 		WithVariable(variable("vhost", "Virtual host", `rabbitmqdelay_entry_info{job="$job"}`)).
-		WithVariable(variable("cascade", "Cascade", `rabbitmqdelay_entry_info{job="$job", vhost="$vhost"}`)).
+		WithVariable(variable("name", "Cascade or ladder", `rabbitmqdelay_entry_info{job="$job", vhost="$vhost"}`)).
 		WithPanel(number("Waiting", `sum(rabbitmqdelay:messages{`+chosen+`, role="delay"})`)).
 		WithPanel(number("Held", `sum(rabbitmqdelay:held{`+chosen+`})`)).
+		WithPanel(number("Overdue", `sum(min_over_time(rabbitmqdelay:held{`+chosen+`}[15m]))`)).
 		WithPanel(number("Parked", `sum(rabbitmqdelay:messages{`+chosen+`, role="unroutable"})`)).
 		WithPanel(alerts()).
 		WithPanel(due()).
@@ -94,7 +95,7 @@ func alerts() *table.PanelBuilder {
 	return table.NewPanelBuilder().
 		Title("Alerts").
 		Datasource(source()).
-		WithTarget(query(`count by (alertname, severity, queue) (ALERTS{job="$job", cascade="$cascade", `+
+		WithTarget(query(`count by (alertname, severity, queue) (ALERTS{job="$job", name="$name", `+
 			`alertstate="firing"})`, "").Instant().Format(prometheus.PromQueryFormatTable)).
 		Height(4).Span(12)
 }
@@ -104,7 +105,7 @@ func number(title, expression string) *stat.PanelBuilder {
 		Title(title).
 		Datasource(source()).
 		WithTarget(query(expression, "")).
-		Height(4).Span(4)
+		Height(4).Span(3)
 }
 
 func lines(title, unit string, queries ...*prometheus.DataqueryBuilder) *timeseries.PanelBuilder {

@@ -3,8 +3,8 @@ resource "rabbitmqdelay_cascade" "orders" {
   name = "orders"
 }
 
-# What publishers need to compute keys, as JSON. Not of the resource: Terraform would save its
-# planned value even if the apply is refused.
+# What publishers need to compute keys, as JSON, from the data source.
+# If an apply is refused, Terraform still saves what it planned of the resource.
 data "rabbitmqdelay_cascade" "orders" {
   entry_exchange = rabbitmqdelay_cascade.orders.entry_exchange
 }

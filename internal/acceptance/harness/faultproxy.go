@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -45,6 +46,9 @@ const (
 	Truncates  Fault = "truncated" // done, the answer cut short
 	Loses      Fault = "lost"      // done, without an answer
 
+	// IsOld answers a read as Remember has seen it.
+	IsOld Fault = "old"
+
 	Kills Fault = "kill" // the provider's process ends before the broker gets the request
 )
 
@@ -70,6 +74,8 @@ type FaultProxy struct {
 	Mutex   sync.Mutex
 	Written bool
 	Seen    []Point
+	Reads   []string                              // the URIs of the reads that were seen
+	old     map[string]*httptest.ResponseRecorder // by URI
 	At      Point
 	Failure // of no kind, to take down the points
 	Struck  bool
@@ -113,6 +119,23 @@ func (p *FaultProxy) Points() []Point {
 	return slices.Clone(p.Seen)
 }
 
+// Remember reads what a node that lags behind will answer.
+func (p *FaultProxy) Remember(uris []string) {
+	p.Mutex.Lock()
+	defer p.Mutex.Unlock()
+	p.old = map[string]*httptest.ResponseRecorder{}
+	for _, uri := range uris {
+		r := httptest.NewRequest(http.MethodGet, uri, nil)
+		r.RequestURI = ""
+		r.SetBasicAuth(p.broker.Username, p.broker.Password)
+		p.old[uri] = httptest.NewRecorder()
+		// That of the proxy takes the same lock.
+		forward := *p.forward
+		forward.ModifyResponse = nil
+		forward.ServeHTTP(p.old[uri], r)
+	}
+}
+
 // HasStruck tells whether the point was met.
 func (p *FaultProxy) HasStruck() bool {
 	p.Mutex.Lock()
@@ -132,6 +155,9 @@ func (p *FaultProxy) strikes(r *http.Request) Fault {
 	}
 	if !slices.Contains(p.Seen, here) {
 		p.Seen = append(p.Seen, here)
+	}
+	if uri := r.URL.RequestURI(); r.Method == http.MethodGet && !slices.Contains(p.Reads, uri) {
+		p.Reads = append(p.Reads, uri)
 	}
 	switch {
 	case !p.Struck && here == p.At:
@@ -164,6 +190,17 @@ func (p *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
 		defer cancel()
 		p.forward.ServeHTTP(w, r.WithContext(ctx))
+	case IsOld:
+		p.Mutex.Lock()
+		answer := p.old[r.URL.RequestURI()]
+		p.Mutex.Unlock()
+		if answer == nil {
+			p.forward.ServeHTTP(w, r)
+			return
+		}
+		maps.Copy(w.Header(), answer.Header())
+		w.WriteHeader(answer.Code)
+		_, _ = w.Write(answer.Body.Bytes())
 	case Answers500:
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusInternalServerError)

@@ -201,6 +201,19 @@ func join(x, y net.Conn) {
 type Relay struct {
 	net.Listener
 	Connections atomic.Int32
+
+	mutex sync.Mutex
+	open  []net.Conn
+}
+
+// Break breaks off the connections that have been opened so far.
+func (r *Relay) Break() {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	for _, connection := range r.open {
+		_ = connection.Close()
+	}
+	r.open = nil
 }
 
 // NewRelay starts a relay to an address.
@@ -224,6 +237,9 @@ func NewRelay(t testing.TB, address string) *Relay {
 				_ = in.Close()
 				continue
 			}
+			r.mutex.Lock()
+			r.open = append(r.open, in, out)
+			r.mutex.Unlock()
 			go join(in, out)
 		}
 	}()

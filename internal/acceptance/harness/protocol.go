@@ -514,3 +514,13 @@ func MustSay(t testing.TB, what, text string, parts ...string) {
 		}
 	}
 }
+
+// MustNotSay makes sure that a text has none of the parts.
+func MustNotSay(t testing.TB, what, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if strings.Contains(text, part) {
+			t.Errorf("%s says %q: %s", what, part, text)
+		}
+	}
+}

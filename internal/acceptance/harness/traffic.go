@@ -3,7 +3,6 @@ package harness
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
 // BrokerTime is the present time in the whole milliseconds in which quorum queues count a TTL (system_time in
@@ -47,11 +47,8 @@ type span struct{ from, to int }
 
 // TrafficConfig says what a traffic goes through, and how it publishes.
 type TrafficConfig struct {
-	URIs       []string // of AMQP; the broker's nodes
-	Vhost      string
-	Name       string // of the cascade, with names by default
-	Levels     int
-	Unit       time.Duration
+	URIs       []string      // of AMQP; the broker's nodes
+	Through    delay.Cascade // whose delivery exchange and parked messages are its own
 	Publishers int
 	Pause      time.Duration        // of each publisher between two messages
 	Delay      func() time.Duration // of the next message, up to the cascade's longest
@@ -125,13 +122,14 @@ func NewTraffic(t testing.TB, config TrafficConfig) *Traffic {
 		_, err = channel.QueueDeclare(f.Arrivals(), true, false, false, false, amqp.Table{"x-queue-type": "quorum"})
 	}
 	if err == nil {
-		err = channel.QueueBind(f.Arrivals(), DestinationKey(f.Levels, TrafficAddress), f.Name+".delivery", false, nil)
+		err = channel.QueueBind(f.Arrivals(), DestinationKey(f.Through.Levels, TrafficAddress),
+			f.Through.DeliveryExchange, false, nil)
 	}
 	if err := errors.Join(err, connection.Close()); err != nil {
 		t.Fatal(err)
 	}
 	f.consume.Go(func() { f.receive(consuming, f.Arrivals(), false) })
-	f.consume.Go(func() { f.receive(consuming, f.Name+".unroutable", true) })
+	f.consume.Go(func() { f.receive(consuming, f.Through.Name+".unroutable", true) })
 	for i := range f.Publishers {
 		f.publish.Go(func() { f.send(ctx, i) })
 	}
@@ -140,10 +138,10 @@ func NewTraffic(t testing.TB, config TrafficConfig) *Traffic {
 }
 
 // Arrivals is the name of the queue in which the messages arrive.
-func (f *Traffic) Arrivals() string { return f.Name + "." + arrivalQueue }
+func (f *Traffic) Arrivals() string { return f.Through.Name + "." + arrivalQueue }
 
 func (f *Traffic) dial(i int) (*amqp.Connection, error) {
-	return amqp.DialConfig(f.URIs[i%len(f.URIs)], amqp.Config{Vhost: f.TrafficConfig.Vhost,
+	return amqp.DialConfig(f.URIs[i%len(f.URIs)], amqp.Config{Vhost: f.Through.Vhost,
 		Dial: amqp.DefaultDial(5 * time.Second)})
 }
 
@@ -187,7 +185,7 @@ func (f *Traffic) send(ctx context.Context, address int) {
 		if again != nil {
 			delay, message = again.delay, again.message
 		}
-		key, err := BinaryScale(f.Levels, f.Unit).Scale().RoutingKey(delay, TrafficAddress)
+		key, err := f.Through.Scale().RoutingKey(delay, TrafficAddress)
 		if err != nil {
 			f.T.Error(err)
 			return
@@ -200,7 +198,7 @@ func (f *Traffic) send(ctx context.Context, address int) {
 		f.open[number] = a
 		f.mutex.Unlock()
 		confirm, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
-		err = publisher.Publish(confirm, fmt.Sprintf("%s.delay-%02d", f.Name, f.Levels-1), key,
+		err = publisher.Publish(confirm, f.Through.Exchange(f.Through.Levels-1), key,
 			amqp.Publishing{DeliveryMode: amqp.Persistent, MessageId: strconv.Itoa(number),
 				Body: []byte(strconv.Itoa(number))})
 		cancel()
@@ -375,11 +373,10 @@ func (f *Traffic) MayDouble(run func()) {
 // GoesOn waits until more messages are confirmed.
 func (f *Traffic) GoesOn() {
 	f.T.Helper()
-	const most = time.Minute
 	more := f.confirmed() + 20
-	for deadline := time.Now().Add(most); f.confirmed() < more; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(Patience); f.confirmed() < more; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			f.T.Fatalf("nothing is confirmed for %s", most)
+			f.T.Fatalf("nothing is confirmed for %s", Patience)
 		}
 	}
 }

@@ -137,16 +137,25 @@ func (s *space) limit(
 	return of, err
 }
 
-// purge drops all messages of the subject.
+// purge drops all messages of the subject, and those that come from queue to queue meanwhile.
 func (s *space) purge(of *subject) error {
 	channel, err := s.conn.Channel()
 	if err != nil {
 		return err
 	}
 	defer channel.Close()
-	for _, name := range slices.Sorted(maps.Keys(of.Queues)) { // those of level 0 first: their messages are due first
-		if _, err := channel.QueuePurge(name, false); err != nil {
-			return fmt.Errorf("purge queue %q: %w", name, err)
+	const passes = 100 // a slow broker takes seconds
+	for range passes {
+		purged := 0
+		for _, name := range slices.Sorted(maps.Keys(of.Queues)) { // those of level 0 first: theirs are due first
+			n, err := channel.QueuePurge(name, false)
+			if err != nil {
+				return fmt.Errorf("purge queue %q: %w", name, err)
+			}
+			purged += n
+		}
+		if purged == 0 {
+			break
 		}
 	}
 	return nil

@@ -39,15 +39,13 @@ const InCluster = ", in a cluster"
 
 // Cluster compares cascades with all leaders on one node and with leaders on all nodes. It measures the rate of
 // publishers on all nodes, the lateness at an even rate, and the pause when the first node fails. All cascades are
-// declared through that node. Publisher and consumer are connected to the second. Of idle cascades, it measures the
-// memory, the time without leaders when the first node fails, and the time until that is back.
+// declared through that node. Publisher and consumer are connected to the second.
 func Cluster(ctx context.Context, c *brokertest.Cluster, recorder *sample.Recorder, o ClusterOptions) (err error) {
-	b, err := New(c.Members[0].Broker, recorder)
+	b, err := newInCluster(c, recorder)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
-	b.broker, b.nodes = c.Members[1].Broker, c.Members
 	if err := b.in(ctx, func(ctx context.Context, s *space) error { return s.publishInCluster(ctx, o) }); err != nil {
 		return fmt.Errorf("publish: %w", err)
 	}
@@ -61,6 +59,25 @@ func Cluster(ctx context.Context, c *brokertest.Cluster, recorder *sample.Record
 	if err != nil {
 		return fmt.Errorf("an even rate: %w", err)
 	}
+	for round := 1; round <= o.Failovers; round++ {
+		for _, i := range rand.Perm(len(placements)) {
+			err := b.in(ctx, func(ctx context.Context, s *space) error { return s.failover(ctx, c, o, i, round) })
+			if err != nil {
+				return fmt.Errorf("failover: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// ClusterIdle compares layouts that hold no message: their memory, the time without leaders when the first node fails,
+// and the time until that is back.
+func ClusterIdle(ctx context.Context, c *brokertest.Cluster, recorder *sample.Recorder, o ClusterOptions) (err error) {
+	b, err := newInCluster(c, recorder)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
 	if err := b.idle(ctx, InCluster, o.Layouts, 1, o.Rounds); err != nil {
 		return err
 	}
@@ -72,15 +89,17 @@ func Cluster(ctx context.Context, c *brokertest.Cluster, recorder *sample.Record
 			}
 		}
 	}
-	for round := 1; round <= o.Failovers; round++ {
-		for _, i := range rand.Perm(len(placements)) {
-			err := b.in(ctx, func(ctx context.Context, s *space) error { return s.failover(ctx, c, o, i, round) })
-			if err != nil {
-				return fmt.Errorf("failover: %w", err)
-			}
-		}
-	}
 	return nil
+}
+
+// newInCluster declares through the first member, and publishes and consumes through the second.
+func newInCluster(c *brokertest.Cluster, recorder *sample.Recorder) (*Bench, error) {
+	b, err := New(c.Members[0].Broker, recorder)
+	if err != nil {
+		return nil, err
+	}
+	b.broker, b.nodes = c.Members[1].Broker, c.Members
+	return b, nil
 }
 
 // The steps are such that both bases have them, and that few messages are due while publishing is measured.

@@ -81,7 +81,7 @@ func (s *space) pacedRound(ctx context.Context, more string, subjects []*subject
 
 // search halves the range of rates for all subjects in turn, on a logarithmic scale.
 func (s *space) search(ctx context.Context, more string, subjects []*subject, round int, o PacedOptions) error {
-	const slowest, fastest, precision = 100.0, 51200.0, 1.08
+	const slowest, fastest, precision = 200.0, 25600.0, 1.15
 	low, high := map[*subject]float64{}, map[*subject]float64{}
 	for _, of := range subjects {
 		low[of], high[of] = slowest, fastest

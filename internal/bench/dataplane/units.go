@@ -69,7 +69,8 @@ const (
 	hour = 3600 // s
 	// toTheSecond is the longest of the random delays, in seconds.
 	toTheSecond = 2 * hour
-	// These stand for a second. That of bursts is longer, for the time to publish.
+	// These stand for a second, so that messages arrive while others are published. That of bursts is longer, for the
+	// time to publish.
 	unitsPacedStep = time.Millisecond
 	unitsBurstStep = 2 * time.Millisecond
 )
@@ -116,15 +117,22 @@ func (s *space) withLimit(ctx context.Context, subjects []*subject, step time.Du
 	return append(slices.Clone(subjects), limit), err
 }
 
-// publishUnits sends with delays as they are: next to none is due meanwhile.
+// publishUnits sends while messages that were sent before move on and arrive, as they do where publishers never stop.
 func publishUnits(ctx context.Context, s *space, o UnitOptions) error {
-	subjects, err := s.declareUnits(ctx, o.Units, time.Second)
+	subjects, err := s.declareUnits(ctx, o.Units, unitsPacedStep)
 	if err != nil {
 		return err
 	}
-	all, err := s.withLimit(ctx, subjects, time.Second, chosen...)
+	all, err := s.withLimit(ctx, subjects, unitsPacedStep, chosen...)
 	if err != nil {
 		return err
+	}
+	for _, of := range all {
+		_, channel, err := s.receive(of.Delivery, 0)
+		if err != nil {
+			return err
+		}
+		defer channel.Close()
 	}
 	for _, each := range []struct {
 		scenario string

@@ -1,5 +1,6 @@
 // Package turns makes changes of the same objects wait for each other. Terraform makes several changes at a time, and
-// tells none of the others.
+// tells none of the others. The names of objects come in: call New once, Begin before a change, and what that returns
+// after it.
 package turns
 
 import (

@@ -33,6 +33,9 @@ type Attribute[C any] struct {
 	// Default is the value where none is given. Decided are those whose default depends on other attributes.
 	Default any
 	Decided bool
+	// From are the attributes that it follows from where it is not given. If one of them is unknown, so is its value.
+	// An error on it waits until these are known, and those in CheckedBy.
+	From, CheckedBy []string
 	// Field is where it stands in a C. No object depends on an attribute without one.
 	Field *Field[C]
 	// Alters tells that another value may give exchanges or queues other arguments or names. InPlace tells that objects
@@ -49,6 +52,13 @@ type Attribute[C any] struct {
 	// Show is for an attribute that only the provider sets. It shows what there is of something. Before is the value
 	// before.
 	Show func(r *Resolved[C], there topology.Topology, before attr.Value) attr.Value
+}
+
+// Resolved is a configuration in which everything is decided, with the objects that it stands for.
+type Resolved[C any] struct {
+	Config C
+	tfvalue.ObjectMaps
+	Scale delay.Scale
 }
 
 // schemaAttribute is its schema.
@@ -85,21 +95,12 @@ type Field[C any] struct {
 	read func(c *C, value attr.Value)
 	// show is the value that it has in a C in which everything is decided.
 	show func(c *C) attr.Value
-	// sample writes one of so many samples, which are tried in the place of an unknown value.
-	sample  func(c *C, which int)
-	samples int
-	// isComplete tells that the samples are all values that pass the checks.
-	isComplete bool
 	// check says why a given value is wrong, such as one that would stand for none.
 	check func(value attr.Value) string
 }
 
-// Those that make a field have its samples. Some of them pass every check, and give different objects. At least two
-// have to pass: one that stands twice may be the only one. One is enough if the samples are complete. Where no output
-// depends on the value, there is one sample.
-
 // Text is a field for a text.
-func Text[C any, T ~string](of func(*C) *T, samples ...T) *Field[C] {
+func Text[C any, T ~string](of func(*C) *T) *Field[C] {
 	return &Field[C]{
 		schema: func(a *Attribute[C]) schema.Attribute {
 			s := schema.StringAttribute{Required: a.Required, Optional: !a.Required, MarkdownDescription: a.Doc,
@@ -113,8 +114,7 @@ func Text[C any, T ~string](of func(*C) *T, samples ...T) *Field[C] {
 			given, _ := value.(types.String)
 			*of(c) = T(given.ValueString())
 		},
-		show:   func(c *C) attr.Value { return tfvalue.TextOrNull(*of(c)) },
-		sample: sampleOf(of, samples), samples: len(samples),
+		show: func(c *C) attr.Value { return tfvalue.TextOrNull(*of(c)) },
 		check: func(value attr.Value) string {
 			if given, _ := value.(types.String); given.ValueString() == "" {
 				return "is empty; give it a value or leave it out"
@@ -124,15 +124,8 @@ func Text[C any, T ~string](of func(*C) *T, samples ...T) *Field[C] {
 	}
 }
 
-// Choice is a field for one of these texts.
-func Choice[C any, T ~string](of func(*C) *T, all ...T) *Field[C] {
-	f := Text(of, all...)
-	f.isComplete = true
-	return f
-}
-
 // Count is a field for a number from 1 on.
-func Count[C any, T int | int64](of func(*C) *T, samples ...T) *Field[C] {
+func Count[C any, T int | int64](of func(*C) *T) *Field[C] {
 	return &Field[C]{
 		schema: func(a *Attribute[C]) schema.Attribute {
 			return schema.Int64Attribute{CustomType: tfvalue.WholeNumber{}, Optional: true, Computed: a.Decided,
@@ -142,8 +135,7 @@ func Count[C any, T int | int64](of func(*C) *T, samples ...T) *Field[C] {
 			given, _ := value.(types.Int64)
 			*of(c) = T(given.ValueInt64())
 		},
-		show:   func(c *C) attr.Value { return tfvalue.NumberOrNull(*of(c)) },
-		sample: sampleOf(of, samples), samples: len(samples),
+		show: func(c *C) attr.Value { return tfvalue.NumberOrNull(*of(c)) },
 		check: func(value attr.Value) string {
 			if given, _ := value.(types.Int64); given.ValueInt64() < 1 {
 				return fmt.Sprintf("is %d; it has to be 1 or more", given.ValueInt64())
@@ -167,13 +159,12 @@ func Flag[C any](of func(*C) *bool, otherwise func(*C) bool) *Field[C] {
 			given, _ := value.(types.Bool)
 			*of(c) = given.ValueBool() || given.IsNull() && otherwise != nil && otherwise(c)
 		},
-		show:   func(c *C) attr.Value { return types.BoolValue(*of(c)) },
-		sample: sampleOf(of, []bool{true, false}), samples: 2, isComplete: true,
+		show: func(c *C) attr.Value { return types.BoolValue(*of(c)) },
 	}
 }
 
 // Duration is a field for a duration.
-func Duration[C any](of func(*C) *time.Duration, samples ...time.Duration) *Field[C] {
+func Duration[C any](of func(*C) *time.Duration) *Field[C] {
 	return &Field[C]{
 		schema: func(a *Attribute[C]) schema.Attribute {
 			return schema.StringAttribute{CustomType: tfvalue.DurationType{}, Optional: true, Computed: a.Decided,
@@ -186,15 +177,8 @@ func Duration[C any](of func(*C) *time.Duration, samples ...time.Duration) *Fiel
 			}
 			return tfvalue.DurationValue(*of(c))
 		},
-		sample: sampleOf(of, samples), samples: len(samples),
 		check: CheckDuration,
 	}
-}
-
-// Sampled has so many samples, which go by what else is known of a C.
-func (f *Field[C]) Sampled(samples int, sample func(c *C, which int)) *Field[C] {
-	f.samples, f.sample = samples, sample
-	return f
 }
 
 // Durations is a field for a list of durations, null for none. Shown are those of a C in which everything is decided.
@@ -249,8 +233,8 @@ func durationIn(value attr.Value) time.Duration {
 	return tfvalue.DurationOf(given)
 }
 
-// Texts is a field for a list of texts. A sample is one more of them, or none.
-func Texts[C any](of func(*C) *[]string, samples ...[]string) *Field[C] {
+// Texts is a field for a list of texts.
+func Texts[C any](of func(*C) *[]string) *Field[C] {
 	return &Field[C]{
 		schema: func(a *Attribute[C]) schema.Attribute {
 			return schema.ListAttribute{Required: true, ElementType: types.StringType, MarkdownDescription: a.Doc}
@@ -271,20 +255,18 @@ func Texts[C any](of func(*C) *[]string, samples ...[]string) *Field[C] {
 			}
 			return types.ListValueMust(types.StringType, elements)
 		},
-		sample:  func(c *C, which int) { *of(c) = slices.Concat(*of(c), samples[which]) },
-		samples: len(samples),
 	}
 }
 
-// TextsByKey is a field for a map of texts, null for none.
-func TextsByKey[C any](of func(*C) *map[string]string, samples int, sample func(c *C, which int)) *Field[C] {
+// TextsByKey is a field for a map of texts, nil for null and where one of them is unknown.
+func TextsByKey[C any](of func(*C) *map[string]string) *Field[C] {
 	return &Field[C]{
 		schema: func(a *Attribute[C]) schema.Attribute {
 			return schema.MapAttribute{Optional: true, ElementType: types.StringType, MarkdownDescription: a.Doc}
 		},
 		read: func(c *C, value attr.Value) {
 			*of(c) = nil
-			if given, _ := value.(types.Map); tfvalue.IsGiven(value) {
+			if given, _ := value.(types.Map); !value.IsNull() && tfvalue.IsFullyKnown(value) {
 				*of(c) = map[string]string{}
 				for key, element := range given.Elements() {
 					text, _ := element.(types.String)
@@ -292,8 +274,7 @@ func TextsByKey[C any](of func(*C) *map[string]string, samples int, sample func(
 				}
 			}
 		},
-		show:   func(c *C) attr.Value { return tfvalue.TextsByKey(*of(c)) },
-		sample: sample, samples: samples,
+		show: func(c *C) attr.Value { return tfvalue.TextsByKey(*of(c)) },
 		check: func(value attr.Value) string {
 			given, _ := value.(types.Map)
 			for _, key := range slices.Sorted(maps.Keys(given.Elements())) {
@@ -307,14 +288,13 @@ func TextsByKey[C any](of func(*C) *map[string]string, samples int, sample func(
 }
 
 // Arguments is a field for further arguments of queues, an object. Nil stands for null.
-func Arguments[C any](of func(*C) *topology.Arguments, samples ...topology.Arguments) *Field[C] {
+func Arguments[C any](of func(*C) *topology.Arguments) *Field[C] {
 	return &Field[C]{
 		schema: func(a *Attribute[C]) schema.Attribute {
 			return schema.DynamicAttribute{Optional: true, Computed: a.Decided, MarkdownDescription: a.Doc}
 		},
-		read:   func(c *C, value attr.Value) { *of(c) = tfvalue.ArgumentsIn(value) },
-		show:   func(c *C) attr.Value { return tfvalue.ArgumentsValue(*of(c)) },
-		sample: sampleOf(of, samples), samples: len(samples),
+		read: func(c *C, value attr.Value) { *of(c) = tfvalue.ArgumentsIn(value) },
+		show: func(c *C) attr.Value { return tfvalue.ArgumentsValue(*of(c)) },
 		check: func(value attr.Value) string {
 			if tfvalue.ArgumentsIn(value) == nil && tfvalue.IsFullyKnown(value) {
 				return `is no object; write one such as { x-queue-mode = "lazy" }`
@@ -322,10 +302,6 @@ func Arguments[C any](of func(*C) *topology.Arguments, samples ...topology.Argum
 			return ""
 		},
 	}
-}
-
-func sampleOf[C, T any](of func(*C) *T, samples []T) func(*C, int) {
-	return func(c *C, which int) { *of(c) = samples[which] }
 }
 
 // Values are the attributes of a resource by name, in a configuration, a plan or a state.

@@ -21,17 +21,11 @@ import (
 // Table is the attributes of a resource, and the objects that they stand for. C is what the attributes describe.
 type Table[C any] struct {
 	Attributes []Attribute[C]
-	// Together are attributes that mean something by each other. Where two of them are unknown, nothing can be said.
-	Together []string
+	// StandIn writes something valid in place of unknown values whose zero value is not. It may add names to the
+	// unknown ones, of attributes or others in From.
+	StandIn func(c *C, unknown map[string]bool)
 	// Resolve decides what a configuration leaves open. Its error is of type delay.Errors.
 	Resolve func(given C) (Resolved[C], error)
-}
-
-// Resolved is a configuration in which everything is decided, with the objects that it stands for.
-type Resolved[C any] struct {
-	Config C
-	tfvalue.Depiction
-	Scale delay.Scale
 }
 
 // Schema has the schema of each attribute, by its name.
@@ -43,69 +37,13 @@ func (t *Table[C]) Schema() map[string]schema.Attribute {
 	return attributes
 }
 
-// trial is a configuration with samples in the place of its unknown values. Samples say which of several these are,
-// unless they are complete.
-type trial[C any] struct {
-	config  C
-	samples []int
-}
-
-// unknownTogether is how many of the attributes are unknown that mean something by each other.
-func (t *Table[C]) unknownTogether(v Values) (unknown int) {
-	for _, name := range t.Together {
-		if !tfvalue.IsFullyKnown(v[name]) {
-			unknown++
-		}
-	}
-	return unknown
-}
-
-// mostTrials is how many combinations of samples are tried.
-const mostTrials = 128
-
-// trials has the configuration with every combination of samples in the place of unknown values. If all is known that
-// the objects depend on, it has that configuration alone. It is nil if there are too many,
-// or nothing can be said.
-func (t *Table[C]) trials(v Values) []trial[C] {
-	if t.unknownTogether(v) > 1 {
-		return nil
-	}
-	all := []trial[C]{{t.Config(v), nil}} // samples may go by all that is known
-	for _, a := range t.Attributes {
-		if a.Field == nil {
-			continue
-		}
-		for i := range all {
-			a.read(&all[i].config, v[a.Name]) // a default may go by a sample
-		}
-		if tfvalue.IsFullyKnown(v[a.Name]) {
-			continue
-		}
-		var combined []trial[C]
-		for _, each := range all {
-			for sample := range a.Field.samples {
-				one := trial[C]{each.config, slices.Clone(each.samples)}
-				a.Field.sample(&one.config, sample)
-				if a.Field.samples > 1 && !a.Field.isComplete {
-					one.samples = append(one.samples, sample)
-				}
-				combined = append(combined, one)
-			}
-		}
-		if all = combined; len(all) > mostTrials {
-			return nil
-		}
-	}
-	return all
-}
-
 // IsKnown tells whether all is known that the objects depend on.
 func (t *Table[C]) IsKnown(v Values) bool {
 	return !slices.ContainsFunc(t.Attributes,
 		func(a Attribute[C]) bool { return a.Field != nil && !tfvalue.IsFullyKnown(v[a.Name]) })
 }
 
-// Config is what values describe that are known.
+// Config is what values describe, as far as they are known.
 func (t *Table[C]) Config(v Values) (c C) {
 	for _, a := range t.Attributes {
 		if a.Field != nil {
@@ -146,48 +84,33 @@ func (t *Table[C]) show(r *Resolved[C], there topology.Topology, before Values) 
 	return shown
 }
 
-// Computed is what can be said of a configuration some of whose values may not be known. It tries samples in their
-// place. A result that is the same every time does not depend on them. It is nil if nothing can be said. Errors are the
-// faults that no sample mends.
-func (t *Table[C]) Computed(config, before Values) (known Values, common delay.Errors) {
-	var passed []trial[C]
-	for i, one := range t.trials(config) {
-		x, err := t.Resolve(one.config)
-		var errs delay.Errors
-		errors.As(err, &errs)
-		if i == 0 {
-			common = errs
-		}
-		common = slices.DeleteFunc(common, func(e delay.AttributeError) bool {
-			return !tfvalue.IsFullyKnown(config[e.Attribute]) || !slices.ContainsFunc(errs,
-				func(other delay.AttributeError) bool { return other.Attribute == e.Attribute })
-		})
-		if err != nil {
-			continue
-		}
-		shown := t.show(&x, x.Desired, before)
-		if passed = append(passed, one); len(passed) > 1 {
-			shown = commonOf(known, shown)
-		}
-		known = shown
+// Computed is what a configuration leaves to the provider, without what follows from unknown values. It is nil if the
+// configuration is not valid with what stands in for these. Errors are faults that go by known values alone.
+func (t *Table[C]) Computed(config, before Values) (known Values, errs delay.Errors) {
+	unknown := map[string]bool{}
+	for name, value := range config {
+		unknown[name] = !tfvalue.IsFullyKnown(value)
 	}
-	if !provesAll(passed) {
-		return nil, common
+	isUnknown := func(name string) bool { return unknown[name] }
+	c := t.Config(config)
+	if t.StandIn != nil {
+		t.StandIn(&c, unknown)
 	}
-	return known, common
-}
-
-// provesAll tells whether at least two samples of each unknown value are among the trials.
-func provesAll[C any](passed []trial[C]) bool {
-	if len(passed) == 0 {
-		return false
+	r, err := t.Resolve(c)
+	if err == nil {
+		known = t.show(&r, r.Desired, before)
 	}
-	for i, sample := range passed[0].samples {
-		if !slices.ContainsFunc(passed, func(t trial[C]) bool { return t.samples[i] != sample }) {
-			return false
+	errors.As(err, &errs)
+	for _, a := range t.Attributes {
+		follows := unknown[a.Name] || slices.ContainsFunc(a.From, isUnknown)
+		if follows {
+			delete(known, a.Name)
+		}
+		if follows || slices.ContainsFunc(a.CheckedBy, isUnknown) {
+			errs = slices.DeleteFunc(errs, func(e delay.AttributeError) bool { return e.Attribute == a.Name })
 		}
 	}
-	return true
+	return known, errs
 }
 
 // SetComputed plans what the configuration leaves to the provider. Before is the state, nil for a create.
@@ -291,41 +214,6 @@ func keepTimeouts(planned timeouts.Value, state attr.Value) timeouts.Value {
 	}
 	planned.Object = types.ObjectValueMust(planned.AttributeTypes(context.Background()), kept)
 	return planned
-}
-
-// commonOf keeps the values that are the same in two forecasts, and makes the rest unknown.
-func commonOf(x, y map[string]attr.Value) map[string]attr.Value {
-	both := map[string]attr.Value{}
-	for key, value := range x {
-		both[key] = common(value, y[key])
-	}
-	return both
-}
-
-// common is the value if both are equal, a map or object with the common part if they have the same keys, and unknown
-// otherwise.
-func common(x, y attr.Value) attr.Value {
-	if x.Equal(y) {
-		return x
-	}
-	ctx := context.Background()
-	switch x := x.(type) {
-	case types.Map:
-		y, _ := y.(types.Map)
-		if sameKeys(x.Elements(), y.Elements()) {
-			return types.MapValueMust(x.ElementType(ctx), commonOf(x.Elements(), y.Elements()))
-		}
-	case types.Object:
-		y, _ := y.(types.Object)
-		if sameKeys(x.Attributes(), y.Attributes()) {
-			return types.ObjectValueMust(x.AttributeTypes(ctx), commonOf(x.Attributes(), y.Attributes()))
-		}
-	}
-	return unknownLike(x)
-}
-
-func sameKeys(x, y map[string]attr.Value) bool {
-	return len(x) > 0 && maps.EqualFunc(x, y, func(attr.Value, attr.Value) bool { return true })
 }
 
 // unknownLike is the unknown value of the same type.

@@ -1,6 +1,6 @@
 // Package connection has the way to the broker. Resources, data sources and list resources get a Connection from the
-// provider when it is configured. It has the client, the engine, and the notes of a plan. They embed Configured, and
-// ask IsKnown.
+// provider when it is configured. It has the client, the engine, and the notes of a plan. They embed Configured,
+// ask IsKnown, and call the Client and the Engine. A plan calls Plans.Note for what it has, and gets its conflicts.
 package connection
 
 import (

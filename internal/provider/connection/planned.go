@@ -30,9 +30,9 @@ type Address struct {
 
 // Conflict is about objects that two addresses cannot both have.
 type Conflict struct {
-	// One and Other declare the objects, or One LetsGo of them.
-	One, Other Planned
-	LetsGo     bool
+	// One and Other declare the objects, or One would delete them.
+	One, Other  Planned
+	WouldDelete bool
 	// MayBeOne says that both are creates, and that it may be one address that is planned twice.
 	MayBeOne bool
 	Objects  []string
@@ -103,33 +103,33 @@ func (p *Plans) conflicts(a *Address) (all []Conflict) {
 		if other == a {
 			continue
 		}
-		if objects := common(a.keeps(), other.keeps()); len(objects) > 0 {
-			all = append(all, Conflict{One: *a.keeps(), Other: *other.keeps(), MayBeOne: a.mayBe(other),
+		if objects := common(a.willHave(), other.willHave()); len(objects) > 0 {
+			all = append(all, Conflict{One: *a.willHave(), Other: *other.willHave(), MayBeOne: a.mayBe(other),
 				Objects: objects})
 		}
-		all = append(all, a.letsGoOf(other)...)
-		all = append(all, other.letsGoOf(a)...)
+		all = append(all, a.deletionsOf(other)...)
+		all = append(all, other.deletionsOf(a)...)
 	}
 	return all
 }
 
-// keeps is what there is to be, as far as it is known.
-func (a *Address) keeps() *Planned {
+// willHave is what there is to be, as far as it is known.
+func (a *Address) willHave() *Planned {
 	if a.Declares == nil && !a.Goes {
 		return a.Holds
 	}
 	return a.Declares
 }
 
-// letsGoOf has the objects that the state has here, and that only the other one declares.
-func (a *Address) letsGoOf(other *Address) []Conflict {
-	kept := common(a.Holds, a.keeps())
-	objects := slices.DeleteFunc(common(a.Holds, other.keeps()),
+// deletionsOf has the objects that the state has here, and that only the other one declares.
+func (a *Address) deletionsOf(other *Address) []Conflict {
+	kept := common(a.Holds, a.willHave())
+	objects := slices.DeleteFunc(common(a.Holds, other.willHave()),
 		func(object string) bool { return slices.Contains(kept, object) })
 	if len(objects) == 0 {
 		return nil
 	}
-	return []Conflict{{One: *a.Holds, Other: *other.keeps(), LetsGo: true, Objects: objects}}
+	return []Conflict{{One: *a.Holds, Other: *other.willHave(), WouldDelete: true, Objects: objects}}
 }
 
 // common are the objects that both have, but for a delivery exchange: two may have the same one.

@@ -59,7 +59,7 @@ func TestConflicts(t *testing.T) {
 			var declared, lost []string
 			for _, a := range order {
 				for _, c := range ledger.Note(a) {
-					if c.LetsGo {
+					if c.WouldDelete {
 						lost = append(lost, c.Objects...)
 					} else {
 						declared = append(declared, c.Objects...)

@@ -21,9 +21,9 @@ const (
 		"Otherwise the apply will fail."
 )
 
-// unusable is for a broker that refuses the user, or something else that answers. Its summary is the same for all that
-// meet the same.
-func unusable(vhost string, about func(string) string, err error) diag.Diagnostic {
+// unusableBroker is for a broker that refuses the user, or something else that answers. Its summary is the same for all
+// that meet the same.
+func unusableBroker(vhost string, about func(string) string, err error) diag.Diagnostic {
 	said := rabbit.Describe(err)
 	switch {
 	case rabbit.IsKind(err, rabbit.VhostNotFound):
@@ -58,7 +58,7 @@ func foretold(about func(string) string, d diag.Diagnostic) diag.Diagnostic {
 }
 
 // Unusable warns in a plan of a broker or vhost that keeps the create from anything.
-func (s Subject) Unusable(err error) diag.Diagnostic { return unusable(s.Vhost, s.about, err) }
+func (s Subject) Unusable(err error) diag.Diagnostic { return unusableBroker(s.Vhost, s.about, err) }
 
 // WouldNotBeCreated warns in a plan of what its create would meet.
 func (s Subject) WouldNotBeCreated(ctx context.Context, err error) diag.Diagnostics {
@@ -88,7 +88,7 @@ func (d Destination) Ahead(problems []engine.Problem) (diags diag.Diagnostics) {
 	for _, problem := range problems {
 		switch problem.Code {
 		case engine.Unusable:
-			diags.Append(unusable(d.Vhost, d.about, problem.Cause))
+			diags.Append(unusableBroker(d.Vhost, d.about, problem.Cause))
 		case engine.Refused:
 			diags.Append(d.wouldNotBeMade(problem.Cause)...)
 		default:

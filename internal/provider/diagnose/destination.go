@@ -13,7 +13,6 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/drain"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -79,8 +78,8 @@ func (d Destination) unusable(err *engine.DeliveryError) diag.Diagnostic {
 			"There is no exchange %q in vhost %q. %s", err.Exchange, d.Vhost, declareFirst)
 	}
 	return ErrorOn("delivery_exchange", "Delivery exchange has the wrong type",
-		"Exchange %q in vhost %q is of type %q. It has to be a topic exchange, such as that of a cascade: addresses "+
-			"are matched behind the delay in a routing key.", err.Exchange, d.Vhost, err.Type)
+		"Exchange %q in vhost %q is of type %q. The delivery exchange has to be a topic exchange, such as that of a "+
+			"cascade: addresses are matched behind the delay in a routing key.", err.Exchange, d.Vhost, err.Type)
 }
 
 // missing is for a queue or exchange that is to get the messages.
@@ -93,7 +92,7 @@ func (d Destination) missing(err *engine.MissingError) diag.Diagnostic {
 // declaredElsewhere says who declares the queue or exchange of a destination.
 func declaredElsewhere(kind topology.DestinationType) string {
 	return fmt.Sprintf("This provider declares none: an application does, or rabbitmq_%s of the cyrilgdn/rabbitmq "+
-		"provider, see the guide \"Beside another RabbitMQ provider\".", kind)
+		"provider, see the guide \"Permissions\".", kind)
 }
 
 // Misnaming says that a name of a destination is that of a part of a cascade or ladder.
@@ -141,9 +140,9 @@ func OtherLevels(d delay.Destination, there map[int]bool) diag.Diagnostics {
 // PassesOn warns of a binding that one destination lets go of and another one makes, in one plan.
 func (d Destination) PassesOn() diag.Diagnostic {
 	return Warning(d.about("Address passes from one resource to another"),
-		"One resource is to remove its %s. Another one is to make the same. Between the two, or if the apply ends "+
-			"there, messages for the address do not get to %s %q. If both are one destination under another name, "+
-			"write a moved block, which changes nothing on the broker.", d, d.Binding.DestinationType,
+		"One resource removes its %s. Another resource makes the same binding. Between the two, or if the apply "+
+			"ends there, messages for the address do not get to %s %q. If both are one destination under another "+
+			"name, write a moved block, which changes nothing on the broker.", d, d.Binding.DestinationType,
 		d.Binding.Destination)
 }
 
@@ -177,64 +176,28 @@ func (d Destination) onTheirWay(verb string, err *engine.NotVacantError) diag.Di
 	if !ok {
 		return nil
 	}
-	stand := make([]string, len(err.Gone))
-	for i, b := range err.Gone {
-		stand[i] = engine.BindingObject(b)
-	}
-	waited, longer := "", "drain_timeout, which makes it wait for them"
-	if d.Options.Guard.Drain > 0 {
-		waited, longer = " after "+plaintext.Duration(d.Options.Guard.Drain), "a longer drain_timeout"
-	}
 	return Error("Messages are on their way",
 		"The destination was not %s, and nothing is unbound. In vhost %q this stands:\n\n  %s\n\nMessages that wait "+
-			"for a delivery there may be for its address: nobody can tell without reading them. These wait%s:\n\n  "+
-			"%s\n\nWait until they are delivered, and try again. Or first apply %s. Or first apply force_destroy = "+
-			"true, which unbinds at once: messages that then arrive for the address have no way on. Where messages "+
-			"are always on their way, only force_destroy helps.", past(verb), d.Vhost, listed(stand), waited,
-		listed(depths(notEmpty)), longer)
+			"for a delivery there may be for its address: nobody can tell without reading them. %s", past(verb),
+		d.Vhost, listed(textsOf(err.Gone, engine.BindingObject)), stillWait(notEmpty, d.Options.Guard,
+			func(string) bool { return false }, "unbinds at once: messages for the address then become unroutable. "+
+				"Where messages are always on their way, only force_destroy helps."))
 }
 
 // inFlight warns in a plan of messages that may be on their way to bindings that go.
 func (d Destination) inFlight(err *engine.WaitingError) diag.Diagnostic {
 	d.Binding = err.Gone[0].Plain()
-	stand := make([]string, len(err.Gone))
-	for i, b := range err.Gone {
-		stand[i] = engine.BindingObject(b)
-	}
-	fate := d.fate()
+	waits := Waiting{Delayed: Tally{err.Messages, err.Uncounted}}
+	fate := fateOnTheWay.of(waits, d.Options.Guard)
 	if to := err.To; to.Source != "" {
-		fate = fmt.Sprintf("Those that arrive after the apply get to %s %q.", to.DestinationType, to.Destination)
+		fate = fmt.Sprintf("Messages that arrive after the apply get to %s %q.", to.DestinationType, to.Destination)
+	} else if d.Options.Guard.Force {
+		fate += " Messages for the address then become unroutable."
 	}
 	return Warning(d.about("Messages in flight"),
 		"The apply takes this away:\n\n  %s\n\n%s Nobody can tell without reading them whether they are for its "+
-			"address. %s", listed(stand), d.onTheWay(err), fate)
-}
-
-// onTheWay says how many messages are on their way to the delivery exchange.
-func (d Destination) onTheWay(err *engine.WaitingError) string {
-	const leftOut = "RabbitMQ leaves out the counts of some delay queues."
-	way := fmt.Sprintf("on the way to exchange %q in vhost %q", d.Binding.Source, d.Vhost)
-	if err.Messages == 0 {
-		return fmt.Sprintf("How many messages are %s is not known: %s", way, leftOut)
-	}
-	text := fmt.Sprintf("%s %s now, %s.", messages(err.Messages), way, lastCount)
-	if err.Uncounted {
-		text += " There may be more: " + leftOut
-	}
-	return text
-}
-
-// fate is what the apply does about messages that are on their way.
-func (d Destination) fate() string {
-	switch guard := d.Options.Guard; {
-	case guard.Force:
-		return "The apply unbinds at once, because force_destroy is true. Messages that then arrive for the address " +
-			"have no way on."
-	case guard.Drain > 0:
-		return fmt.Sprintf("The apply waits up to %s until all are delivered. If some are not, it unbinds nothing and "+
-			"fails.", plaintext.Duration(guard.Drain))
-	}
-	return "The apply will fail if one still waits by then; drain_timeout makes it wait."
+			"address. %s", listed(textsOf(err.Gone, engine.BindingObject)), waitsNow(&waits,
+			fmt.Sprintf("to exchange %q in vhost %q", d.Binding.Source, d.Vhost)), fate)
 }
 
 // unfinished is for a binding that may be there although it could not be made.
@@ -242,11 +205,11 @@ func (d Destination) unfinished(verb string, err *engine.UnfinishedError) diag.D
 	if err.Undo == nil {
 		return nil
 	}
-	stays := "The %s may still be there. It stays in the state, marked as tainted: the next apply removes it and " +
-		"creates it anew."
+	stays := "The %s may still be there. The binding stays in the state, marked as tainted: the next apply removes " +
+		"it and creates it anew."
 	if verb == "update" {
-		stays = "The %s may be there, besides the one before or in its place. It stays in the state as one of " +
-			"leftover_bindings: the next apply goes on from there, whatever the configuration is then."
+		stays = "The %s may be there, besides the one before or in its place. The binding stays in the state as one " +
+			"of leftover_bindings: the next apply goes on from there, whatever the configuration is then."
 	}
 	return withMore(d.Failed(verb, err.Err), "%s\n\n%s", notTakenBack(err.Err, err.Undo), fmt.Sprintf(stays, d))
 }
@@ -258,6 +221,12 @@ func (d Destination) ExplainAll(verb string, problems []engine.Problem, err erro
 		diags.Append(d.Explain(verb, problem.Cause)...)
 	}
 	return diags
+}
+
+// wasGone is for a binding that an apply has found gone and made again, and its plan did not know.
+func (d Destination) wasGone(err *engine.GoneError) diag.Diagnostic {
+	d.Binding = err.Binding
+	return unplanned(d.about(unplannedSummary), "destination", []string{d.isGone(err.There)}, true)
 }
 
 // losesOverdue warns of a quorum queue behind classic delay queues.
@@ -276,8 +245,8 @@ func (d Destination) Limited(limit string) diag.Diagnostics {
 	}
 	return diag.Diagnostics{WarningOn("queue", d.about("Destination refuses messages when it is full"),
 		"Queue %q in vhost %q refuses messages when it is full: %s. A cascade of quorum queues offers a refused "+
-			"message again three to six minutes later. 32 refused messages keep all others from leaving the same "+
-			"delay queue, whatever their destination. A cascade of classic queues loses refused messages. Let "+
+			"message again three to six minutes later. 32 refused messages keep all other messages from leaving the "+
+			"same delay queue, whatever their destination. A cascade of classic queues loses refused messages. Let "+
 			"the queue take all messages, or give it a cascade of its own.", d.Binding.Destination, d.Vhost, limit)}
 }
 
@@ -289,8 +258,9 @@ func (d Destination) Behind(findings []health.Finding) diag.Diagnostics {
 // notFollowed is for an exchange behind which nobody can tell what gets the messages.
 func (d Destination) notFollowed(err *engine.NotFollowedError) diag.Diagnostic {
 	return WarningOn("exchange", d.about("Messages are not followed"),
-		"Make sure that a queue gets the messages of the %s. This provider cannot tell: %s. What no queue gets stays "+
-			"in quorum delay queues, and holds up other messages there. Classic delay queues lose it.", d, err.Why)
+		"Make sure that a queue gets the messages of the %s. This provider cannot tell: %s. A message that no "+
+			"queue gets stays in quorum delay queues, and holds up other messages there. Classic delay queues lose "+
+			"the message.", d, err.Why)
 }
 
 // Overlaps say who else takes messages of this destination, or which messages of others it takes.
@@ -310,8 +280,9 @@ func (d Destination) Overlaps(there []topology.Binding) diag.Diagnostics {
 		return nil
 	}
 	return diag.Diagnostics{Warning(d.about("Destinations take the same messages"),
-		"This concerns the %s. Each of them gets a copy of such a message:\n\n  %s\n\nWith match = \"exact\" a "+
-			"destination takes the messages for its own address only.", d, listed(atMost(lines)))}
+		"Other bindings share messages with the %s. Each destination gets a copy of such a message:\n\n  %s\n\n"+
+			"With match = \"exact\" a destination takes the messages for its own address only.", d,
+		listed(atMost(lines)))}
 }
 
 // StillBound warns, after a destroy, of the bindings that bring the messages to the same queue or exchange.
@@ -346,6 +317,19 @@ func (d Destination) LeftBehind(leftovers []string) diag.Diagnostics {
 			"%s\n\nThe next apply removes those that the configuration does not ask for.", d, listed(leftovers))}
 }
 
+// Gone is for the binding that a destination stands for. Others may bring its messages all the same.
+func (d Destination) Gone(there topology.Bindings) diag.Diagnostics {
+	return drifted(d.about, "destination", []string{d.isGone(there) + " The next apply makes it again."}, "")
+}
+
+func (d Destination) isGone(there topology.Bindings) string {
+	text := fmt.Sprintf("The %s is gone. Messages for the address %q ", d, d.address())
+	if lines := d.replacements(there); len(lines) > 0 {
+		return text + "get there by " + strings.Join(lines, ", and ") + "."
+	}
+	return text + fmt.Sprintf("do not get to %s %q.", d.Binding.DestinationType, d.Binding.Destination)
+}
+
 // Unmarked warns of an import of a binding that no destination has made, and of the same ones that destinations have.
 func (d Destination) Unmarked(marked []topology.Binding) diag.Diagnostic {
 	taken := Warning(d.about("Binding has no mark"),
@@ -367,11 +351,7 @@ func (d Destination) Ambiguous(same []topology.Binding) error {
 }
 
 func arguments(bindings []topology.Binding) []string {
-	all := make([]string, len(bindings))
-	for i, b := range bindings {
-		all[i] = b.Arguments
-	}
-	return all
+	return textsOf(bindings, func(b topology.Binding) string { return b.Arguments })
 }
 
 // NotFound lists the bindings that the destination has instead.

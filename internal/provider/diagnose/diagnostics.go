@@ -4,6 +4,7 @@
 package diagnose
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,10 +14,11 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/drain"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // Error is an error, with the detail as a format. Nothing in it is a command to a terminal or to a CI system. Names are
@@ -210,17 +212,17 @@ func OfState(diags diag.Diagnostics) diag.Diagnostics {
 	return moved
 }
 
-// depths say what waits in each queue.
-func depths(err *drain.NotEmptyError) []string {
-	lines := make([]string, len(err.Queues))
-	for i, q := range err.Queues {
-		lines[i] = fmt.Sprintf("queue %q: %s", q.Name, q.Text())
-	}
-	return lines
-}
-
 // listed are lines of a list.
 func listed(lines []string) string { return strings.Join(lines, "\n  ") }
+
+// textsOf are the texts of all.
+func textsOf[T any](all []T, text func(T) string) []string {
+	texts := make([]string, len(all))
+	for i, each := range all {
+		texts[i] = text(each)
+	}
+	return texts
+}
 
 // mostObjects is how many objects a message lists.
 const mostObjects = 10
@@ -242,4 +244,64 @@ func WaysToImport(kind, id string) string {
 	to := fmt.Sprintf("rabbitmqdelay_%s.<name in your configuration>", kind)
 	return fmt.Sprintf("  import {\n    to = %s\n    id = \"%s\"\n  }\n\nor, as a command:\n\n  terraform "+
 		"import %s '%s'", to, id, to, id)
+}
+
+// Subject is the cascade or ladder that diagnostics are about.
+type Subject struct {
+	Kind, Vhost string
+	// Desired is the topology of the configuration, or of the state for a destroy. Where only an entry exchange is
+	// given, it has nothing else.
+	Desired topology.Topology
+	Options engine.Options
+	// Importable is what an import would make of what the broker has, if it would recognize it.
+	Importable func(context.Context) (topology.Topology, bool)
+}
+
+// OfEntry is a subject of which only the entry exchange is known.
+func OfEntry(kind, vhost, entry string) Subject {
+	return Subject{Kind: kind, Vhost: vhost, Desired: topology.Topology{Entry: entry}}
+}
+
+// String names the subject in messages.
+func (s Subject) String() string {
+	return fmt.Sprintf("%s with entry exchange %q in vhost %q", s.Kind, s.Desired.Entry, s.Vhost)
+}
+
+// about begins with what a warning says, and names what it says it of.
+func (s Subject) about(text string) string {
+	return about(text, fmt.Sprintf("%s %q", s.Kind, s.Desired.Entry), s.Vhost)
+}
+
+// past is the past participle of a verb.
+func past(verb string) string { return strings.TrimSuffix(verb, "e") + "ed" }
+
+// changing is for findings, which a policy mostly has on many queues.
+func changing(summary, what string, findings []health.Finding) diag.Diagnostics {
+	type finding struct{ cause, effect string }
+	var causes []string
+	of, objects := map[string][]finding{}, map[finding][]string{}
+	for _, f := range findings {
+		found := finding{f.Cause, f.Effect}
+		if of[f.Cause] == nil {
+			causes = append(causes, f.Cause)
+		}
+		if objects[found] == nil {
+			of[f.Cause] = append(of[f.Cause], found)
+		}
+		objects[found] = append(objects[found], f.Object)
+	}
+	var lines []string
+	for _, cause := range causes {
+		var effects []string
+		for _, found := range of[cause] {
+			on := strings.Join(atMost(objects[found]), ", ")
+			effects = append(effects, fmt.Sprintf("%s on %s: %s", cause, on, found.effect))
+		}
+		lines = append(lines, atMost(effects)...)
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return diag.Diagnostics{Warning(summary, "The %s has findings that no apply repairs:\n\n  %s", what,
+		listed(lines))}
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // Words for the drift that a refresh finds: the objects that are not as declared, the effect on messages, and what the
@@ -18,13 +17,12 @@ import (
 
 // Drift is nil if all is as declared.
 func (s Subject) Drift(damages []health.Damage) diag.Diagnostics {
-	sentences := atMost(health.Sentences(damages))
 	text := ""
 	if slices.ContainsFunc(damages, func(d health.Damage) bool { return d.Redeclares }) {
-		text = "\n\nAn application that declares such a queue as it is now will not start after that apply: RabbitMQ " +
-			"answers 406 PRECONDITION_FAILED."
+		text = "\n\nAn application that declares such a queue or exchange as it is now will not start after that " +
+			"apply: RabbitMQ answers 406 PRECONDITION_FAILED."
 	}
-	return drifted(s.about, s.String(), sentences, text)
+	return drifted(s.about, s.String(), atMost(health.Sentences(damages)), text)
 }
 
 // Gone is for all of it.
@@ -49,25 +47,6 @@ func (s Subject) unplanned(err *engine.DamagedError, repaired bool) diag.Diagnos
 	return unplanned(s.about(unplannedSummary), s.String(), found, repaired)
 }
 
-// Gone is for the binding that a destination stands for. Others may bring its messages all the same.
-func (d Destination) Gone(there topology.Bindings) diag.Diagnostics {
-	return drifted(d.about, "destination", []string{d.isGone(there) + " The next apply makes it again."}, "")
-}
-
-func (d Destination) isGone(there topology.Bindings) string {
-	text := fmt.Sprintf("The %s is gone. Messages for the address %q ", d, d.address())
-	if lines := d.replacements(there); len(lines) > 0 {
-		return text + "get there by " + strings.Join(lines, ", and ") + "."
-	}
-	return text + fmt.Sprintf("do not get to %s %q.", d.Binding.DestinationType, d.Binding.Destination)
-}
-
-// wasGone is for a binding that an apply has found gone and made again, and its plan did not know.
-func (d Destination) wasGone(err *engine.GoneError) diag.Diagnostic {
-	d.Binding = err.Binding
-	return unplanned(d.about(unplannedSummary), "destination", []string{d.isGone(err.There)}, true)
-}
-
 // driftSummary is a text that the program of the guide to checks knows.
 const driftSummary = "Objects are not as declared"
 
@@ -77,8 +56,8 @@ func drifted(about func(string) string, what string, sentences []string, then st
 	}
 	// Terraform wraps a line unless it begins with a blank.
 	return diag.Diagnostics{Warning(about(driftSummary),
-		"The %s was changed outside Terraform, or an apply broke off:\n\n- %s%s", what,
-		strings.Join(sentences, "\n- "), then)}
+		"The %s was changed outside Terraform, was imported like this, or an apply broke off:\n\n- %s%s",
+		what, strings.Join(sentences, "\n- "), then)}
 }
 
 const unplannedSummary = "Damages after the plan"

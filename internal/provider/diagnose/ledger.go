@@ -24,8 +24,8 @@ func (s Subject) CreatedTwice(other Subject, objects []string) diag.Diagnostic {
 		other.Kind, other.Desired.Entry, listed(atMost(objects)))
 }
 
-// LetsGo is for a resource that would delete what another one declares.
-func (s Subject) LetsGo(other Subject, objects []string) diag.Diagnostic {
+// WouldDelete is for a resource that would delete what another one declares.
+func (s Subject) WouldDelete(other Subject, objects []string) diag.Diagnostic {
 	return Error("The plan deletes what another resource declares",
 		"The plan takes these objects away from the %s. A %s with entry exchange %q, elsewhere in this plan, declares "+
 			"them:\n\n  %s\n\n"+elsewhere+" Terraform calls the two in any order, so that the objects "+
@@ -41,7 +41,7 @@ const (
 
 	removedBlock = "  removed {\n    from = <address before>\n    lifecycle {\n      destroy = false\n    }\n  }\n\n" +
 		"For one key of count or for_each, run this in its place: terraform state rm '<address>'."
-	stopsDestroy = "\n\nA destroy of everything plans before, and stops at this error, too. It needs: " +
+	stopsDestroy = "\n\nA destroy of everything plans before, and stops at this error, too. Such a destroy needs: " +
 		"terraform destroy -refresh=false."
 )
 

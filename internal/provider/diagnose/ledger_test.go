@@ -10,7 +10,7 @@ func TestConflictsReadWell(t *testing.T) {
 	one, other, objects := OfEntry("cascade", "/", "t"), OfEntry("ladder", "/", "u"), []string{`exchange "x"`}
 	for name, said := range map[string]string{
 		"declared twice": one.DeclaredTwice(other, objects).Detail(),
-		"let go":         one.LetsGo(other, objects).Detail(),
+		"let go":         one.WouldDelete(other, objects).Detail(),
 		"left":           one.LeavesToOthers(other, objects).Detail(),
 	} {
 		if strings.Contains(said, "\n\n\n") || strings.HasSuffix(said, "\n") {

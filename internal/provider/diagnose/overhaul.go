@@ -3,20 +3,15 @@ package diagnose
 import (
 	"fmt"
 	"maps"
-	"math/big"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
+	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
-	"github.com/hashicorp/terraform-plugin-framework/types"
-	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -33,10 +28,13 @@ type Overhaul struct {
 	Moved *MovedEntry
 	// Before and after are what keys are written in, nil where that is not known.
 	Before, After *delay.Scale
-	// Delivery and newDelivery are where messages arrive, empty where that is not known.
+	// Delivery and newDelivery are where messages arrive, empty where that is not known, or where they arrive at a
+	// queue.
 	Delivery, NewDelivery string
-	// Inbound are the bindings of others that go.
-	Inbound []topology.Binding
+	// Queue and newQueue are those to which a ladder delivers through the default exchange.
+	Queue, NewQueue string
+	// Others are the bindings of others that go.
+	Others plan.Others
 }
 
 // MovedEntry is where publishers find the entry after a replacement.
@@ -45,76 +43,6 @@ type MovedEntry struct {
 	Vhost, Entry string
 	// StaysOpen is set if the entry before is then an exchange in the middle that takes published messages.
 	StaysOpen bool
-}
-
-// Waiting is what waits, by the broker's lagging count.
-type Waiting struct {
-	// Delayed are on their way, and Parked are unroutable.
-	Delayed, Parked Tally
-	// Of are the queues that hold some, or may.
-	Of map[string]Tally
-	// At is when RabbitMQ was asked, if it counted some.
-	At time.Time
-}
-
-// CountWaiting is what waits in the queues of a topology.
-func CountWaiting(desired topology.Topology, state *rabbit.State) Waiting {
-	waits := Waiting{Of: map[string]Tally{}}
-	for name, status := range state.Status {
-		waits.add(name, name == desired.Parking(), tallyOf(status.Messages)) // it is called like its exchange
-	}
-	if waits.Delayed.Messages+waits.Parked.Messages > 0 { // otherwise each refresh would change what Terraform keeps
-		waits.At = time.Now()
-	}
-	return waits
-}
-
-// In is what waits in some of the queues.
-func (w Waiting) In(queues []topology.Queue) Waiting {
-	part := Waiting{Of: map[string]Tally{}, At: w.At}
-	for _, q := range queues {
-		part.add(q.Name, !q.Delays(), w.Of[q.Name])
-	}
-	return part
-}
-
-func (w *Waiting) add(queue string, parks bool, held Tally) {
-	if held == (Tally{}) {
-		return
-	}
-	w.Of[queue] = held
-	to := &w.Delayed
-	if parks {
-		to = &w.Parked
-	}
-	to.Messages += held.Messages
-	to.Unknown = to.Unknown || held.Unknown
-}
-
-// IsNone tells whether it is known that nothing waits.
-func (w Waiting) IsNone() bool { return w.Delayed == Tally{} && w.Parked == Tally{} }
-
-// Tally is how many messages several queues hold.
-type Tally struct {
-	// Messages are those that were counted.
-	Messages int64
-	// Unknown is set where RabbitMQ leaves out the count of one of the queues.
-	Unknown bool
-}
-
-func tallyOf(messages *int64) Tally {
-	if messages == nil {
-		return Tally{Unknown: true}
-	}
-	return Tally{Messages: *messages}
-}
-
-// Value is null where it is not known.
-func (t Tally) Value() types.Int64 {
-	if t.Unknown {
-		return types.Int64Null()
-	}
-	return types.Int64Value(t.Messages)
 }
 
 // Diagnostic says what asks for the overhaul, what becomes of messages, and what publishers and applications see.
@@ -132,97 +60,39 @@ func (o Overhaul) Diagnostic() diag.Diagnostic {
 	}
 	paragraphs := []string{
 		first,
-		waitsNow(o.Waits) + " " + o.fate(),
+		waitsNow(o.Waits, "through it") + " " + o.fate(),
 		o.publishers(),
 	}
 	if text := o.applications(); text != "" {
 		paragraphs = append(paragraphs, text)
 	}
-	inbound, outbound := byDirection(o.Entry, o.Inbound)
-	if len(inbound) > 0 {
-		paragraphs = append(paragraphs, fmt.Sprintf("Bindings of %s lead into it, and go with it. Whoever made them "+
-			"has to bind again:\n\n  %s", sources(inbound), listed(bound(inbound))))
-	}
-	if len(outbound) > 0 {
-		paragraphs = append(paragraphs, leadsElsewhere(outbound))
+	paragraphs = append(paragraphs, goAlong(o.Entry, o.Others.Lost)...)
+	if again, _ := byDirection(o.Entry, o.Others.Again); len(again) > 0 {
+		paragraphs = append(paragraphs, fmt.Sprintf("Bindings of %s lead into it. The apply takes them away, and "+
+			"makes them again. Messages that they would take meanwhile are unroutable, and the publishers get no "+
+			"error:\n\n  %s", sources(again), listed(bound(again))))
 	}
 	return Warning(s.about(summary), "%s", strings.Join(paragraphs, "\n\n"))
 }
 
-// waitsNow says how many messages wait.
-func waitsNow(waits *Waiting) string {
-	if waits == nil {
-		return "How many messages wait in it is not known without a refresh."
-	}
-	text := ""
-	delayed, parked := waits.Delayed.Messages, waits.Parked.Messages
-	switch {
-	case delayed == 0 && parked == 0 && !waits.IsNone():
-		return "How many messages wait in it is not known: RabbitMQ leaves out the counts of some of its queues."
-	case delayed == 0 && parked == 0:
-		text = "No message waited in it at the last refresh."
-	case parked == 0:
-		text = fmt.Sprintf("%s on the way through it now, %s.", messages(delayed), waits.asOf())
-	case delayed == 0:
-		text = fmt.Sprintf("%s parked in it now, %s.", messages(parked), waits.asOf())
-	default:
-		text = fmt.Sprintf("%s on the way through it now, and %d parked, %s.", messages(delayed), parked, waits.asOf())
-	}
-	if waits.Delayed.Unknown || waits.Parked.Unknown {
-		text += " There may be more: RabbitMQ leaves out the counts of some of its queues."
-	}
-	return text
-}
-
-// asOf says how old the count is. Without a refresh, it may be older than RabbitMQ's own delay.
-func (w Waiting) asOf() string {
-	if age := time.Since(w.At).Round(time.Minute); !w.At.IsZero() && age > time.Minute {
-		return fmt.Sprintf("if the count of %s ago still holds", plaintext.Duration(age))
-	}
-	return lastCount
-}
-
-const lastCount = "by the last count, which may be some seconds old"
-
-func messages(n int64) string {
-	if n == 1 {
-		return "1 message is"
-	}
-	return fmt.Sprintf("%d messages are", n)
-}
-
-// fate is what becomes of messages that wait.
+// fate is what becomes of messages that wait in all of it.
 func (o Overhaul) fate() string {
-	text, isParked := fateOf(o.Guard, o.Waits), o.Waits != nil && o.Waits.Parked.Messages > 0
-	switch {
-	case isParked && o.KeepsParked:
-		return text + " Parked messages stay."
-	case isParked && !o.Guard.Force:
-		text = "The apply will fail, unless somebody consumes or purges the parked messages first."
-		if o.Waits.Delayed.Messages > 0 && o.Guard.Drain == 0 {
-			text += " It does not wait for the others either; drain_timeout makes it wait."
-		}
+	var waits Waiting
+	if o.Waits != nil {
+		waits = *o.Waits
+	}
+	parked := waits.Parked.Messages > 0
+	if o.KeepsParked {
+		waits.Parked = Tally{}
+	}
+	text := fateInAll.of(waits, o.Guard)
+	if o.Guard.Drain > 0 && !o.Guard.Force && waits.Delayed.Messages > 0 {
+		text += " The provider's credentials have to be valid for as long: if they end before, the entry stays closed."
+	}
+	if o.KeepsParked && parked {
+		text += " Parked messages stay."
 	}
 	return text
-}
-
-// fateOf is what becomes of messages on their way.
-func fateOf(guard plan.Guard, waits *Waiting) string {
-	switch {
-	case guard.Force:
-		return "The apply deletes waiting messages, because force_destroy is true."
-	case guard.Drain > 0:
-		text := fmt.Sprintf("The apply closes the entry and waits up to %s until all are delivered. If some are not, "+
-			"it opens the entry again and fails.", plaintext.Duration(guard.Drain))
-		if waits != nil && waits.Delayed.Messages > 0 {
-			text += " The provider's credentials have to be valid for as long: if they end before, the entry stays " +
-				"closed."
-		}
-		return text
-	case waits != nil && waits.Delayed.Messages > 0:
-		return "The apply will fail if one still waits by then; drain_timeout makes it wait."
-	}
-	return "The apply will fail if one waits by then."
 }
 
 // publishers is what they see meanwhile, and have to do.
@@ -265,11 +135,13 @@ func (o Overhaul) publishersMove() string {
 
 // applications is what those have to do who have bound something to the delivery exchange, empty if that is nothing.
 func (o Overhaul) applications() string {
-	switch {
+	switch before, after := end(o.Delivery, o.Queue), end(o.NewDelivery, o.NewQueue); {
+	case o.NewQueue != "" && before != after:
+		return fmt.Sprintf("Messages then arrive at %s in place of %s.", after, before)
 	case o.NewDelivery == "":
-	case o.Delivery != o.NewDelivery:
-		return fmt.Sprintf("Messages then arrive at exchange %q in place of exchange %q: applications have to bind "+
-			"their queues there.", o.NewDelivery, o.Delivery)
+	case before != after:
+		return fmt.Sprintf("Messages then arrive at %s in place of %s: applications have to bind their queues there.",
+			after, before)
 	case o.Before != nil && o.After != nil && o.Before.Levels() != o.After.Levels():
 		return fmt.Sprintf("Delays get %d words in place of %d. Bindings of applications to exchange %q with a "+
 			"\"*\" for each word then match no message: they have to bind again.", o.After.Levels(), o.Before.Levels(),
@@ -278,6 +150,14 @@ func (o Overhaul) applications() string {
 		return fmt.Sprintf("The bindings of exchange %q stay.", o.Delivery)
 	}
 	return ""
+}
+
+// end is where messages arrive, in words.
+func end(exchange, queue string) string {
+	if queue != "" {
+		return topology.QueueObject(queue)
+	}
+	return topology.ExchangeObject(exchange)
 }
 
 // byDirection parts bindings of others that lead in from those that lead from the entry to objects of theirs.
@@ -292,23 +172,26 @@ func byDirection(entry string, bindings []topology.Binding) (in, out []topology.
 	return in, out
 }
 
-// leadsElsewhere says which bindings of others an entry takes along.
-func leadsElsewhere(bindings []topology.Binding) string {
-	lines := make([]string, len(bindings))
-	for i, b := range bindings {
-		lines[i] = b.Describe()
+// goAlong says which bindings of others go with the objects of an entry.
+func goAlong(entry string, lost []topology.Binding) (paragraphs []string) {
+	inbound, outbound := byDirection(entry, lost)
+	if len(inbound) > 0 {
+		paragraphs = append(paragraphs, fmt.Sprintf("Bindings of %s lead into it, and go with it. Whoever made them "+
+			"has to bind again:\n\n  %s", sources(inbound), listed(bound(inbound))))
 	}
-	return fmt.Sprintf("Its entry also leads to what others have bound. These bindings go with it:\n\n  %s\n\nWhoever "+
-		"made them has to bind again.", listed(atMost(lines)))
+	if len(outbound) > 0 {
+		paragraphs = append(paragraphs, fmt.Sprintf("Its entry also leads to what other applications have bound. "+
+			"These bindings go with it. Whoever made them has to bind again:\n\n  %s",
+			listed(atMost(textsOf(outbound, topology.Binding.Describe)))))
+	}
+	return paragraphs
 }
 
-// bound are bindings of others to exchanges, in words.
+// bound are bindings of others to exchanges and queues, in words.
 func bound(bindings []topology.Binding) []string {
-	lines := make([]string, len(bindings))
-	for i, b := range bindings {
-		lines[i] = fmt.Sprintf("exchange %q, bound to exchange %q with key %q", b.Source, b.Destination, b.RoutingKey)
-	}
-	return atMost(lines)
+	return atMost(textsOf(bindings, func(b topology.Binding) string {
+		return fmt.Sprintf("exchange %q, bound to %s with key %q", b.Source, b.DestinationObject(), b.RoutingKey)
+	}))
 }
 
 // sources are the exchanges that have the bindings.
@@ -328,52 +211,27 @@ func sources(bindings []topology.Binding) string {
 // Reasons are the attributes that ask for an overhaul, with their values before and after. Where the configuration
 // gives some of those that change, the others only follow from them. Levels follow from max_delay, but another base or
 // resolution changes them, too, while max_delay stays.
-func Reasons(altered []string, config, before, after map[string]tftypes.Value) []string {
-	isGiven := func(name string) bool { value := config[name]; return !value.IsNull() }
+func Reasons(altered []string, config, before, after map[string]attr.Value) []string {
+	isGiven := func(name string) bool { return config[name] != nil && !config[name].IsNull() }
 	if slices.Contains(altered, "levels") && !isGiven("levels") && isGiven("max_delay") &&
-		valueText(before["max_delay"]) != valueText(after["max_delay"]) {
+		!before["max_delay"].Equal(after["max_delay"]) {
 		altered = append(altered, "max_delay")
 	}
 	given := slices.DeleteFunc(slices.Clone(altered), func(name string) bool { return !isGiven(name) })
 	if len(given) == 0 {
 		given = altered
 	}
-	texts := make([]string, len(given))
-	for i, name := range given {
-		texts[i] = fmt.Sprintf("%s changes from %s to %s", name, valueText(before[name]), valueText(after[name]))
-	}
-	return texts
+	return textsOf(given, func(name string) string {
+		return fmt.Sprintf("%s changes from %s to %s", name, valueText(before[name]), valueText(after[name]))
+	})
 }
 
-// valueText is a value as a configuration has it.
-func valueText(value tftypes.Value) string {
-	var (
-		text   string
-		number big.Float
-		list   []tftypes.Value
-		object map[string]tftypes.Value
-	)
+func valueText(value attr.Value) string {
 	switch {
-	case !value.IsKnown():
+	case value.IsUnknown():
 		return "a value that is not known yet"
 	case value.IsNull():
 		return "no value"
-	case value.As(&text) == nil:
-		return fmt.Sprintf("%q", text)
-	case value.As(&number) == nil:
-		return number.Text('f', -1)
-	case value.As(&list) == nil:
-		texts := make([]string, len(list))
-		for i, each := range list {
-			texts[i] = valueText(each)
-		}
-		return "[" + strings.Join(texts, ", ") + "]"
-	case value.As(&object) == nil:
-		var texts []string
-		for _, name := range slices.Sorted(maps.Keys(object)) {
-			texts = append(texts, name+" = "+valueText(object[name]))
-		}
-		return "{" + strings.Join(texts, ", ") + "}"
 	}
-	return strconv.FormatBool(value.Equal(tftypes.NewValue(tftypes.Bool, true)))
+	return value.String()
 }

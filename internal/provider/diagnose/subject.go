@@ -23,32 +23,6 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// Subject is the cascade or ladder that diagnostics are about.
-type Subject struct {
-	Kind, Vhost string
-	// Desired is the topology of the configuration, or of the state for a destroy. Where only an entry exchange is
-	// given, it has nothing else.
-	Desired topology.Topology
-	Options engine.Options
-	// Importable is what an import would make of what the broker has, if it would recognize it.
-	Importable func(context.Context) (topology.Topology, bool)
-}
-
-// OfEntry is a subject of which only the entry exchange is known.
-func OfEntry(kind, vhost, entry string) Subject {
-	return Subject{Kind: kind, Vhost: vhost, Desired: topology.Topology{Entry: entry}}
-}
-
-// String names the subject in messages.
-func (s Subject) String() string {
-	return fmt.Sprintf("%s with entry exchange %q in vhost %q", s.Kind, s.Desired.Entry, s.Vhost)
-}
-
-// about begins with what a warning says, and names what it says it of.
-func (s Subject) about(text string) string {
-	return about(text, fmt.Sprintf("%s %q", s.Kind, s.Desired.Entry), s.Vhost)
-}
-
 // Explain turns all faults of a deployment into diagnostics. The verb is the intended action.
 func (s Subject) Explain(ctx context.Context, verb string, err error) diag.Diagnostics {
 	failed := func(err error) diag.Diagnostic { return s.Failed(verb, err) }
@@ -56,6 +30,7 @@ func (s Subject) Explain(ctx context.Context, verb string, err error) diag.Diagn
 		when(s.unusable),
 		when(func(e *engine.ExistsError) diag.Diagnostic { return s.existing(ctx, e) }),
 		when(s.notTakenOver), when(s.outranked), when(s.wouldStand), when(s.displaces),
+		when(s.misread),
 		when(s.ofOthers), when(s.reached), when(s.notCreated),
 		when(func(e *engine.NotRemovedError) diag.Diagnostic { return s.notRemoved(verb, e) }),
 		when(func(e *engine.DeliveryLeftError) diag.Diagnostic {
@@ -95,8 +70,8 @@ func (s Subject) unusable(err *engine.DeliveryError) diag.Diagnostic {
 	where := fmt.Sprintf("delivery exchange %q in vhost %q", err.Exchange, s.Vhost)
 	if !err.Missing {
 		return ErrorOn("delivery_exchange", "Delivery exchange has the wrong type",
-			"The %s is of type %q. It has to be a topic exchange, which matches addresses behind the delay in the "+
-				"routing key.", where, err.Type)
+			"The %s is of type %q. The delivery exchange has to be a topic exchange, which matches addresses "+
+				"behind the delay in the routing key.", where, err.Type)
 	}
 	declare := "a durable topic exchange"
 	if err.AnyType {
@@ -161,26 +136,24 @@ func (s Subject) notTakenOver(err *engine.TakeoverError) diag.Diagnostic {
 
 // outranked is for a policy that would not apply because of others.
 func (s Subject) outranked(err *engine.RivalError) diag.Diagnostic {
-	lines := make([]string, len(err.Rivals))
-	for i, rival := range err.Rivals {
-		lines[i] = fmt.Sprintf("policy %q with priority %v and pattern %q, on %d of the exchanges", rival.Policy.Name,
-			rival.Policy.Priority, rival.Policy.Pattern, len(rival.Exchanges))
-	}
 	return ErrorOn("park_unroutable", "Another policy is in the way",
 		nothingWritten+"The %s parks by policy %q with priority %v. Only one policy applies to an exchange, and "+
 			"these match its exchanges with the same or a higher priority:\n\n  %s\n\nGive them a lower priority, or "+
 			"patterns that leave these exchanges out, or apply-to queues.", s, err.Policy.Name, err.Policy.Priority,
-		listed(lines))
+		listed(textsOf(err.Rivals, rivalText)))
+}
+
+// rivalText is a policy that applies to some of the exchanges.
+func rivalText(rival engine.Rival) string {
+	return fmt.Sprintf("policy %q with priority %v and pattern %q, on %d of the exchanges", rival.Policy.Name,
+		rival.Policy.Priority, rival.Policy.Pattern, len(rival.Exchanges))
 }
 
 // displaces is for a policy that is to be set, and takes exchanges from others.
 func (s Subject) displaces(d *engine.DisplacedError) diag.Diagnostic {
-	lines := make([]string, len(d.Rivals))
-	for i, rival := range d.Rivals {
-		lines[i] = fmt.Sprintf("policy %q with priority %v and pattern %q, on %d of the exchanges: %s",
-			rival.Policy.Name, rival.Policy.Priority, rival.Policy.Pattern, len(rival.Exchanges),
-			rival.Policy.OfExchanges().JSON())
-	}
+	lines := textsOf(d.Rivals, func(rival engine.Rival) string {
+		return rivalText(rival) + ": " + rival.Policy.OfExchanges().JSON()
+	})
 	return WarningOn("park_unroutable", s.about("Exchanges lose keys of another policy"),
 		"The %s parks by policy %q with priority %v. Only one policy applies to an exchange. These match its "+
 			"exchanges with a lower priority, so the exchanges lose these keys with the apply:\n\n  %s\n\nIf the "+
@@ -189,12 +162,22 @@ func (s Subject) displaces(d *engine.DisplacedError) diag.Diagnostic {
 		d.Policy.Name, d.Policy.Priority, listed(lines), d.Policy.AlternateExchange(), d.Policy.Priority)
 }
 
+// misread is for an entry that gets another type, where others have bound something.
+func (s Subject) misread(err *plan.MisreadError) diag.Diagnostic {
+	return ErrorOn("entry_exchange_type", "Bindings of other applications would take other messages",
+		"A topic exchange takes the words \"*\" and \"#\" of a key as patterns. A direct exchange takes them as they "+
+			"are. The entry of the %s changes from %q to %q. These bindings of other applications would take "+
+			"other messages then:\n\n  %s\n\nLeave entry_exchange_type at %q, or let whoever made these bindings "+
+			"remove them first.", s, err.Before, err.After,
+		listed(atMost(textsOf(err.Bindings, topology.Binding.Describe))), err.Before)
+}
+
 // wouldStand is for a delivery exchange that a replacement would meet again, and is not what it would declare.
 func (s Subject) wouldStand(err *engine.StandingError) diag.Diagnostic {
 	return ErrorOn("delivery_exchange", "Delivery exchange would be left standing",
-		"Exchange %q stays, because others use it:\n\n  %s\n\nIt has other arguments than the %s would declare. "+
-			"Apply the change of these first, without the replacement, or give another delivery_exchange.",
-		err.Exchange, listed(atMost(err.Users)), s.Kind)
+		"Exchange %q stays, because other exchanges or queues use it:\n\n  %s\n\nThe exchange has other "+
+			"arguments than the %s would declare. Apply the change of these first, without the replacement, or give "+
+			"another delivery_exchange.", err.Exchange, listed(atMost(err.Users)), s.Kind)
 }
 
 // reached is for objects to be adopted that the entry of another owner leads to.
@@ -229,8 +212,8 @@ func (s Subject) TakesOver(err error) diag.Diagnostic {
 const (
 	isOfOthers = "The entry exchange has the owner's mark of another resource, and not that of this one. " +
 		"The other one has adopted it, in this state or in another one. "
-	tookOver = "It did so while this apply waited for messages, and the apply went no further. Bindings of others to " +
-		"the entry exchange may be gone, because the apply had closed it before. "
+	tookOver = "The other one did so while this apply waited for messages, and the apply went no further. Bindings " +
+		"of other applications to the entry exchange may be gone, because the apply had closed it before. "
 	takeOut = "Otherwise take this one out of the state, with a removed block that has destroy = false, or with " +
 		"terraform state rm."
 )
@@ -268,11 +251,9 @@ func (s Subject) leftToOthers(err *engine.OwnerError) diag.Diagnostic {
 		text += tookOver
 		left = "So the destroy left all that it had not deleted before. The next plan of the other one shows the rest. "
 	}
-	return Warning(fmt.Sprintf("Another resource owns the %s", s), "%s%sIt is only out of this state.", text, left)
+	return Warning(fmt.Sprintf("Another resource owns the %s", s), "%s%sThis resource is only out of this state.", text,
+		left)
 }
-
-// past is the past participle of a verb.
-func past(verb string) string { return strings.TrimSuffix(verb, "e") + "ed" }
 
 // notCreated says why a create failed, and what of it is left.
 func (s Subject) notCreated(err *engine.NotCreatedError) diag.Diagnostic {
@@ -281,14 +262,14 @@ func (s Subject) notCreated(err *engine.NotCreatedError) diag.Diagnostic {
 	case err.OthersErr != nil:
 		failure = withMore(failure, "%s", err.OthersErr)
 	case len(err.Others) > 0:
-		failure = withMore(failure, "In vhost %q, somebody else has these objects now:\n\n  %s\n\nUse other names, or "+
-			"see who declares them.", s.Vhost, listed(err.Others))
+		failure = withMore(failure, "In vhost %q, another application or resource has these objects now:\n\n  %s\n\n"+
+			"Use other names, or see who declares them.", s.Vhost, listed(err.Others))
 	}
 	if err.Left == nil {
 		return failure
 	}
-	next := "They stay in the state, marked as tainted: the next apply removes them, as soon as nothing waits in " +
-		"them, and creates everything anew."
+	next := "The objects stay in the state, marked as tainted: the next apply removes them, as soon as nothing waits " +
+		"in them, and creates everything anew."
 	if s.Options.Adopt { // some of them may have been there before, and a tainted state would have them deleted
 		next = "None of them is in the state: the next apply adopts them and adds the missing ones."
 	}
@@ -312,8 +293,8 @@ func (s Subject) notRemoved(verb string, err *engine.NotRemovedError) diag.Diagn
 			"then, exchange %q, the entry, is closed: publishers get an error. The apply brings back the missing "+
 			"objects, or goes on.\n\n%s", s.Desired.Entry, failure.Detail())
 	case errors.As(err, &left):
-		return withMore(failure, "Somebody else has declared them again, or a gateway gave a wrong answer. They stay "+
-			"in the state, and the next apply deletes them.")
+		return withMore(failure, "Another application has declared the objects again, or a gateway gave a wrong "+
+			"answer. The objects stay in the state, and the next apply deletes them.")
 	case errors.As(err, &undo) && slices.ContainsFunc(undo.Left, s.opensEntry):
 		return withMore(failure, "Exchange %q, the entry, stays closed, because a message could get lost behind it: "+
 			"publishers get an error. Remove the cause, then run terraform apply again: it brings back the missing "+
@@ -336,49 +317,11 @@ func (s Subject) opensEntry(step plan.Step) bool {
 	return step.Effect().Makes && step.Effect().Object == topology.ExchangeObject(s.Desired.Entry)
 }
 
-// holdsMessages says what waits, and the ways out.
+// holdsMessages says what waits in something that was to be removed, and the ways out.
 func (s Subject) holdsMessages(verb string, err *drain.NotEmptyError, of topology.Topology) diag.Diagnostic {
-	var ways []string
-	var delayed, parked, overdue, byQueue bool
-	var longest time.Duration
-	for _, q := range err.Queues {
-		longest = max(longest, of.LongestWait(q.Name)+q.DelayedFor())
-		overdue = overdue || q.Overdue
-		delays := of.Queues[q.Name].Delays()
-		delayed, parked = delayed || delays && (!q.Overdue || q.Delayed > 0), parked || !delays
-		byQueue = byQueue || q.Delayed > 0
-	}
-	after, waits := "", "a destroy"
-	if verb != "destroy" {
-		waits = "an update"
-	}
-	wait := fmt.Sprintf("Wait until the delayed messages are delivered, which may take up to %s, and try again. Or "+
-		"first apply ", plaintext.Duration(longest))
-	switch {
-	case delayed && !parked && s.Options.Guard.Drain > 0:
-		after = " after the entry was closed for " + plaintext.Duration(s.Options.Guard.Drain)
-		ways = append(ways, wait+"a longer drain_timeout. Or first apply force_destroy = true, which deletes them.")
-	case delayed:
-		ways = append(ways, wait+"drain_timeout, which makes "+waits+" wait for them, or force_destroy = true, which "+
-			"makes it delete them.")
-	}
-	if byQueue {
-		ways = append(ways, "A queue delays messages by itself that a client has put back (delayed-retry-type), or "+
-			"that have a time of their own (x-opt-delivery-time).")
-	}
-	if overdue {
-		ways = append(ways, "Overdue messages find no queue, or a full one: bind a queue, or make room. "+
-			"RabbitMQ tries again within three minutes, or six if a queue was full. Or first apply force_destroy = "+
-			"true, which deletes them.")
-	}
-	if parked {
-		ways = append(ways, "Parked messages do not leave the queue of unroutable messages by themselves. Consume it, "+
-			"purge it, or apply force_destroy = true, and try again. While publishers go on, a message may get "+
-			"there in the moment in which the entry closes.")
-	}
-	return Error(title(s.Kind)+" holds messages",
-		"The %s was not %s, and nothing of it is gone. These messages wait in it%s:\n\n  %s\n\n%s", s, past(verb),
-		after, listed(depths(err)), strings.Join(ways, " "))
+	parks := func(queue string) bool { return !of.Queues[queue].Delays() }
+	return Error(title(s.Kind)+" holds messages", "The %s was not %s, and nothing of it is gone. %s", s, past(verb),
+		stillWait(err, s.Options.Guard, parks, "deletes the messages."))
 }
 
 // LeftStanding says why a delivery exchange is still there.
@@ -387,30 +330,24 @@ func (s Subject) LeftStanding(exchange string, users []string) diag.Diagnostics 
 		return nil
 	}
 	return diag.Diagnostics{Warning(s.about("Delivery exchange left standing"),
-		"Exchange %q in vhost %q is still there, because others use it:\n\n  %s\n\nforce_destroy = true deletes "+
-			"it all the same.", exchange, s.Vhost, listed(atMost(users)))}
+		"Exchange %q in vhost %q is still there, because other exchanges or queues use it:\n\n  %s\n\nforce_destroy "+
+			"= true deletes it all the same.", exchange, s.Vhost, listed(atMost(users)))}
 }
 
-// TakesWithIt warns of bindings of others that go with a destroy.
-func (s Subject) TakesWithIt(foreign []topology.Binding) (diags diag.Diagnostics) {
-	inbound, outbound := byDirection(s.Desired.Entry, foreign)
-	if len(inbound) > 0 {
-		diags.Append(Warning(s.about("Bindings of other exchanges go, too"),
-			"The %s is to be destroyed. Bindings of %s lead into it, and go with it:\n\n  %s\n\nWhoever "+
-				"made them has to bind again.", s, sources(inbound), listed(bound(inbound))))
+// TakesAlong warns of bindings of others that go with what a destroy or an update deletes.
+func (s Subject) TakesAlong(foreign []topology.Binding) diag.Diagnostics {
+	if len(foreign) == 0 {
+		return nil
 	}
-	if len(outbound) > 0 {
-		diags.Append(Warning(s.about("Bindings of others go, too"), "The %s is to be destroyed. %s", s,
-			leadsElsewhere(outbound)))
-	}
-	return diags
+	return diag.Diagnostics{Warning(s.about("Other applications lose bindings"),
+		"The apply deletes objects of the %s. %s", s, strings.Join(goAlong(s.Desired.Entry, foreign), "\n\n"))}
 }
 
 // InFlight says what a destroy has in its way.
 func (s Subject) InFlight(waits *Waiting) diag.Diagnostic {
 	return Warning(s.about("Messages in flight"),
-		"The %s with entry exchange %q is to be destroyed. %s %s", s.Kind, s.Desired.Entry, waitsNow(waits),
-		Overhaul{Guard: s.Options.Guard, Waits: waits}.fate())
+		"The %s with entry exchange %q is to be destroyed. %s %s", s.Kind, s.Desired.Entry,
+		waitsNow(waits, "through it"), Overhaul{Guard: s.Options.Guard, Waits: waits}.fate())
 }
 
 // InRemoved says what a change has in its way that removes queues, by what waits in these.
@@ -425,29 +362,12 @@ func (s Subject) InRemoved(waits Waiting) diag.Diagnostic {
 	}
 	return Warning(s.about("Messages in flight"),
 		"These queues, which the apply removes, hold messages, %s:\n\n  %s\n\n%s", waits.asOf(),
-		listed(atMost(lines)), s.fateInRemoved(waits))
-}
-
-// fateInRemoved is what becomes of the messages. The entry stays open.
-func (s Subject) fateInRemoved(waits Waiting) string {
-	switch guard := s.Options.Guard; {
-	case guard.Force:
-		return "The apply deletes them, because force_destroy is true."
-	case waits.Parked.Messages > 0:
-		return "The apply will fail, unless somebody consumes or purges the parked messages first."
-	case guard.Drain > 0:
-		return fmt.Sprintf("The apply unbinds these queues, and waits up to %s until all are delivered. If some are "+
-			"not, it binds the queues again and fails.", plaintext.Duration(guard.Drain))
-	}
-	return "The apply will fail if one of these still waits when it begins; drain_timeout makes it wait."
+		listed(atMost(lines)), fateInSome.of(waits, s.Options.Guard))
 }
 
 // DelaysRemoved says what publishers see when delays are taken out of a ladder.
 func (s Subject) DelaysRemoved(lost []topology.Queue, parks bool) diag.Diagnostic {
-	names := make([]string, len(lost))
-	for i, q := range lost {
-		names[i] = topology.QueueObject(q.Name)
-	}
+	names := textsOf(lost, func(q topology.Queue) string { return topology.QueueObject(q.Name) })
 	slices.Sort(names)
 	return WarningOn("delays", s.about("Delays are removed"),
 		"The apply deletes the queues of these delays:\n\n  %s\n\nA message with a key for one of them is %s from "+
@@ -455,11 +375,65 @@ func (s Subject) DelaysRemoved(lost []topology.Queue, parks bool) diag.Diagnosti
 			"them any more.", listed(atMost(names)), fateOfKeys(parks))
 }
 
+// KeysRemoved says what publishers see when delays of a ladder get other keys. Lost are the old ones by label.
+func (s Subject) KeysRemoved(lost map[string]string, parks bool) diag.Diagnostics {
+	if len(lost) == 0 {
+		return nil
+	}
+	var lines []string
+	for _, label := range slices.Sorted(maps.Keys(lost)) {
+		lines = append(lines, fmt.Sprintf("%q for the delay %s", lost[label], label))
+	}
+	return diag.Diagnostics{WarningOn("binding_keys", s.about("Keys are removed"), "The apply unbinds these keys:\n\n"+
+		"  %s\n\nA message that no other key fits is %s from then on. To move publishers without that, first add a "+
+		"delay that is 1 ms longer, with the new key. Remove the old one when nobody uses its key any more.",
+		listed(atMost(lines)), fateOfKeys(parks))}
+}
+
 // ReachesLess says what publishers see when a cascade gets a shorter max_delay, so that queues go.
 func (s Subject) ReachesLess(lost []topology.Queue, longest time.Duration, parks bool) diag.Diagnostic {
 	return WarningOn("max_delay", s.about("Long delays are removed"),
 		"The apply deletes %s of the %s. A message with a key for more than %s is %s from then on.",
 		plaintext.Count(len(lost), "delay queue"), s, plaintext.Duration(longest), fateOfKeys(parks))
+}
+
+// LeavesOut warns in an import of queues that may be damaged delay queues.
+func (s Subject) LeavesOut(queues []string) diag.Diagnostics {
+	if len(queues) == 0 {
+		return nil
+	}
+	return diag.Diagnostics{Warning(s.about("Queues are left out"), "The entry exchange leads to these queues, too. "+
+		"None of them is a delay queue of the ladder:\n\n  %s\n\nThese queues and their bindings stay as they are. If "+
+		"one is to be a delay queue, mend it and import again.", listed(atMost(queues)))}
+}
+
+// Unbound warns in an import of queues to which no binding leads, and that may be delay queues.
+func (s Subject) Unbound(queues []string) diag.Diagnostics {
+	if len(queues) == 0 {
+		return nil
+	}
+	return diag.Diagnostics{Warning(s.about("Queues without a binding are left out"), "No binding leads to these "+
+		"queues, which hand messages on to the end of the %s:\n\n  %s\n\nThe import leaves these queues out, and "+
+		"messages may wait in them. If one is to be a delay queue, bind the entry exchange to the queue and import "+
+		"again.", s.Kind, listed(atMost(queues)))}
+}
+
+// AssumesTopic warns in an import of a missing delivery exchange, whose type nothing shows.
+func (s Subject) AssumesTopic(delivery string) diag.Diagnostic {
+	return Warning(s.about("The type of the delivery exchange is not known"), "Exchange %q is missing, and nothing "+
+		"shows its type. The import takes the exchange for a topic exchange, and an apply creates one. If the type is "+
+		"another, declare the exchange before the apply, and set create_delivery_exchange = false.", delivery)
+}
+
+// LiteralKeys warns of keys of a direct exchange that a topic exchange would take as patterns.
+func (s Subject) LiteralKeys(patterns []string) diag.Diagnostics {
+	if len(patterns) == 0 {
+		return nil
+	}
+	return diag.Diagnostics{WarningOn("binding_keys", s.about("Keys are no patterns"),
+		"A direct exchange takes these keys as they are:\n\n  %s\n\nOnly a message with just such a key gets to the "+
+			"queue. For patterns, set entry_exchange_type = \"topic\".",
+		listed(atMost(textsOf(patterns, strconv.Quote))))}
 }
 
 // fateOfKeys is what becomes of messages with keys that are none any more.
@@ -475,35 +449,26 @@ func (s Subject) Warnings(findings []health.Finding) diag.Diagnostics {
 	return changing(s.about("Something changes what happens to messages"), s.String(), findings)
 }
 
-// changing is for findings, which a policy mostly has on many queues.
-func changing(summary, what string, findings []health.Finding) diag.Diagnostics {
-	type finding struct{ cause, effect string }
-	var causes []string
-	of, objects := map[string][]finding{}, map[finding][]string{}
-	for _, f := range findings {
-		found := finding{f.Cause, f.Effect}
-		if of[f.Cause] == nil {
-			causes = append(causes, f.Cause)
-		}
-		if objects[found] == nil {
-			of[f.Cause] = append(of[f.Cause], found)
-		}
-		objects[found] = append(objects[found], f.Object)
-	}
+// Arguments say in a plan what the arguments of queues do that it makes. It refuses queues that RabbitMQ deletes before
+// a message in them is due. A message that waits is no use of a queue (rabbitmq.com/docs/ttl#queue-ttl). A new
+// declaration is one for classic queues only (TestExpiringQueueTakesItsMessages).
+func (s Subject) Arguments(made map[string]topology.Queue) diag.Diagnostics {
 	var lines []string
-	for _, cause := range causes {
-		var effects []string
-		for _, found := range of[cause] {
-			on := strings.Join(atMost(objects[found]), ", ")
-			effects = append(effects, fmt.Sprintf("%s on %s: %s", cause, on, found.effect))
+	for _, name := range slices.Sorted(maps.Keys(made)) {
+		q := made[name]
+		if expires, does := q.Arguments["x-expires"].(int64); does && expires <= q.TTLMillis() {
+			lines = append(lines, fmt.Sprintf("%s: x-expires = %d, and a TTL of %d", topology.QueueObject(name),
+				expires, q.TTLMillis()))
 		}
-		lines = append(lines, atMost(effects)...)
 	}
 	if len(lines) == 0 {
-		return nil
+		return s.Warnings(health.Weaknesses(made, made))
 	}
-	return diag.Diagnostics{Warning(summary, "This concerns the %s, and no apply repairs it:\n\n  %s", what,
-		listed(lines))}
+	return diag.Diagnostics{ErrorOn("queue_arguments", "Queues expire before their messages are due",
+		"RabbitMQ deletes a queue that nobody uses for x-expires milliseconds, with the messages in it. A message "+
+			"that waits does not count as use. So these queues of the %s lose messages:\n\n  %s\n\nLeave x-expires "+
+			"out. Or give more than the longest TTL, if the queues are classic and an application declares them again "+
+			"before each message. An import of queues that exist so changes nothing.", s, listed(atMost(lines)))}
 }
 
 // NotObserved is for an entry exchange behind which a data source cannot look.
@@ -526,7 +491,7 @@ func (s Subject) NotRecognized(verb string, err error) diag.Diagnostic {
 	}
 	instead := "Give that."
 	if other.Kind != recognize.KindCascade {
-		instead = "This works with cascades only."
+		instead = "A probe works with cascades only."
 	}
 	return ErrorOn("entry_exchange", "Not the entry of a cascade",
 		"Could not %s exchange %q in vhost %q: %s. %s", verb, s.Desired.Entry, s.Vhost, other, instead)

@@ -16,16 +16,18 @@ var routingKey = pureFunction{
 	name: "routing_key",
 	definition: function.Definition{
 		Summary: "Routing key for a delay and an address",
-		MarkdownDescription: "The routing key with which a message to the entry exchange of a cascade arrives at " +
-			"the address when the delay is over. It has a decimal number for each unit of the cascade, the largest " +
-			"first, then the address. A delay between two steps is rounded up, so that no message is early. A delay " +
-			"over `max_delay_ms` is an error, as is a negative one.",
+		MarkdownDescription: "Publish a message with this routing key to the entry exchange of a cascade. The " +
+			"message arrives at the address when the delay is over.\n\n" +
+			"The key has a decimal number for each unit of the cascade, the largest first, then the address. The " +
+			"function rounds a delay between two steps up, so that no message is early. A negative delay, or a delay " +
+			"over `max_delay_ms`, is an error. Applications compute the same key " +
+			"[at run time](../guides/publishing.md#compute-the-routing-key).",
 		Parameters: []function.Parameter{
 			function.StringParameter{Name: "delay", MarkdownDescription: "How long the message waits, such as " +
-				"`7d`, `1h30m` or `500ms`; `0s` passes it straight on."},
+				"`7d`, `1h30m` or `500ms`. With `0s`, the message does not wait."},
 			publisherParameter,
-			function.StringParameter{Name: "address", MarkdownDescription: "Address that the receiver has " +
-				"bound to the delivery exchange. It may have dots."},
+			function.StringParameter{Name: "address", MarkdownDescription: "Address that the receiver has bound to " +
+				"the delivery exchange. The address may have dots."},
 		},
 		Return: function.StringReturn{},
 	},
@@ -51,9 +53,10 @@ var parseRoutingKey = pureFunction{
 	name: "parse_routing_key",
 	definition: function.Definition{
 		Summary: "Delay and address of a routing key",
-		MarkdownDescription: "The inverse of `routing_key`: an object with the `delay`, as a duration such as " +
-			"`10s`, and the `address` of a message with this routing key. A key that a cascade would not " +
-			"deliver, with too few numbers, other numbers or no address, is an error.",
+		MarkdownDescription: "The function says how long a message with this routing key waits, and for whom. " +
+			"[`routing_key`](routing_key.md) is the inverse.\n\n" +
+			"The result is an object: `delay` is a duration such as `10s`, and `address` is a text. A key that a " +
+			"cascade would not deliver is an error: a key with too few numbers, wrong numbers or no address.",
 		Parameters: []function.Parameter{
 			function.StringParameter{Name: "key", MarkdownDescription: "Routing key: a number for each unit, " +
 				"then the address, joined by dots."},
@@ -84,14 +87,16 @@ var bindingKey = pureFunction{
 	name: "binding_key",
 	definition: function.Definition{
 		Summary: "Key of one of the bindings inside a cascade",
-		MarkdownDescription: "Inside a cascade, the exchange of a level is bound to its queues, where messages wait, " +
-			"and to the exchange below, where they pass on. This is the key of such a binding in the uniform form " +
-			"with lookahead 1, as NServiceBus and Celery declare it. Digit 1 is for the queue, and digit 0 for the " +
-			"exchange below. In a base over 2, each digit up to 9 but 0 has a queue. It is for those who look at or " +
-			"declare single bindings. `rabbitmqdelay_cascade` needs none of it, and receivers take `destination_key`.",
+		MarkdownDescription: "Use this function to look at, or to declare, a single binding inside a cascade. Other " +
+			"configurations do not need the function: [`rabbitmqdelay_cascade`](../resources/cascade.md) declares " +
+			"all its bindings, and receivers use [`destination_key`](destination_key.md).\n\n" +
+			"The keys are those of the uniform form with lookahead 1, as NServiceBus and Celery declare them. There, " +
+			"the exchange of each level is bound to the delay queues of the level, and to the exchange below. Digit " +
+			"0 is for the exchange below, and each other digit is for its queue. In base 2, the only queue is that " +
+			"of digit 1.",
 		Parameters: []function.Parameter{
 			function.Int64Parameter{CustomType: tfvalue.WholeNumber{}, Name: "level",
-				MarkdownDescription: "Level of the exchange, 0, the lowest, to levels - 1, the entry."},
+				MarkdownDescription: "Level of the exchange: 0 is the lowest, and levels - 1 is the entry exchange."},
 			levelsParameter(),
 			function.Int64Parameter{CustomType: tfvalue.WholeNumber{}, Name: "digit",
 				MarkdownDescription: fmt.Sprintf("`1` to `%d` for the binding to the digit's queue, `0` for the "+
@@ -112,14 +117,15 @@ var destinationKey = pureFunction{
 	name: "destination_key",
 	definition: function.Definition{
 		Summary: "Key by which a receiver's queue gets the messages for an address",
-		MarkdownDescription: "Receivers bind their queue to the delivery exchange, at the end of a cascade. With " +
-			"this key, the queue gets the messages for one address when their delay is over. The key is `*.` for " +
-			"each word of the delay, then the address. It takes no other address, as a key like `#.address` would. " +
-			"Only a word `*` or `#` in the address itself stands for other words.",
+		MarkdownDescription: "Bind the queue of a receiver to the delivery exchange of a cascade with this key. " +
+			"The queue gets the messages for one address when their delay is over. The resource " +
+			"[`rabbitmqdelay_destination`](../resources/destination.md) computes the same key by itself.\n\n" +
+			"The key is `*.` for each word of the delay, then the address. A word `*` or `#` in the address stands " +
+			"for other words. A key like `#.billing` would also take the messages for `eu.billing`.",
 		Parameters: []function.Parameter{
 			levelsParameter(),
-			function.StringParameter{Name: "address", MarkdownDescription: "Address that publishers give. It " +
-				"may have dots."},
+			function.StringParameter{Name: "address", MarkdownDescription: "Address that publishers give. The " +
+				"address may have dots."},
 		},
 		Return: function.StringReturn{},
 	},
@@ -140,13 +146,4 @@ func levelsParameter() function.Parameter {
 		MarkdownDescription: fmt.Sprintf("Number of words of a delay, 1 to %d: `length(<cascade>.units)`.",
 			delay.MaxLevels),
 	}
-}
-
-// publisherParameter means the same wherever it occurs. Terraform drops further attributes of an object.
-var publisherParameter = function.ObjectParameter{
-	Name: "publisher", AttributeTypes: tfvalue.PublisherTypes,
-	MarkdownDescription: "The attribute `publisher` of [`rabbitmqdelay_cascade`](../resources/cascade.md) or of its " +
-		"[data source](../data-sources/cascade.md), or an object like it. It has `entry_exchange`, the name of the " +
-		"entry exchange. `units_ms` are the milliseconds that a 1 stands for in each word of the key, the largest " +
-		"first. `max_delay_ms` is the longest delay that has a key, in milliseconds.",
 }

@@ -14,10 +14,12 @@ var mermaid = pureFunction{
 	name: "mermaid",
 	definition: function.Definition{
 		Summary: "Diagram of a cascade",
-		MarkdownDescription: "A [Mermaid](https://mermaid.js.org) flowchart of a cascade, for a pull request or " +
-			"a README. GitHub, GitLab and others draw it in a code block of the language `mermaid`. It has the " +
-			"entry exchange by its name, each level by its unit, and how long a message waits where. The queues of a " +
-			"level are one node. The shortcuts of a lookahead are not drawn.",
+		MarkdownDescription: "The function returns a [Mermaid](https://mermaid.js.org) flowchart of a cascade, for a " +
+			"pull request or a README. GitHub and GitLab, for example, draw the flowchart in a code block of the " +
+			"language `mermaid`.\n\n" +
+			"The flowchart has the entry exchange by its name, each level by its unit, and the time that a message " +
+			"waits in each queue. The queues of a level are one node. The flowchart leaves out the shortcuts of a " +
+			"lookahead.",
 		Parameters: []function.Parameter{publisherParameter},
 		Return:     function.StringReturn{},
 	},

@@ -33,24 +33,24 @@ type observedLevel struct {
 
 func cascadeSchema() schema.Schema {
 	return schema.Schema{
-		MarkdownDescription: "A delay cascade as it is right now, whoever declared it. It shows messages " +
-			"and consumers for each level, until when messages wait, and everything that changes their fate. For " +
-			"`check` blocks and dashboards.\n\n" +
+		MarkdownDescription: "Shows a delay cascade as it is right now, whoever declared it, for `check` blocks and " +
+			"dashboards. The attributes show messages and consumers for each level, until when messages wait, and " +
+			"everything that changes their fate.\n\n" +
 			readOff,
 		Attributes: observedAttributes("cascade", map[string]schema.Attribute{
 			"level": observedNumber("Level."),
 			"digit": observedNumber("Number in the word of the level that the queue is for; always 1 in base 2."),
 		}, map[string]schema.Attribute{
-			"entry_exchange": entryAttribute("The exchange that publishers use: that of the highest level."),
+			"entry_exchange": entryAttribute("The exchange that publishers use: the exchange of the highest level."),
 			"units": schema.ListAttribute{Computed: true, ElementType: tfvalue.DurationType{},
-				MarkdownDescription: "What a 1 stands for in each word of a routing key, the largest first."},
+				MarkdownDescription: "Duration that a 1 stands for in each word of a routing key, the largest first."},
 			"base":   observedNumber("Base that delays are written in. Null with days, hours or other units."),
 			"levels": observedNumber("Number of words before the address in a routing key, in every form."),
 			"resolution": schema.StringAttribute{Computed: true, CustomType: tfvalue.DurationType{},
 				MarkdownDescription: "Step of all delays, and shortest TTL."},
 			"max_delay": schema.StringAttribute{Computed: true, CustomType: tfvalue.DurationType{},
-				MarkdownDescription: "Longest delay in the uniform form. With units it is the longest TTL of a " +
-					"queue, and `publisher.max_delay_ms` is the longest delay."},
+				MarkdownDescription: "Longest delay in the uniform form. With units, the longest TTL of a queue, and " +
+					"`publisher.max_delay_ms` is the longest delay."},
 			"lookahead": observedNumber("How many words of the " +
 				"routing key an exchange looks at."),
 			"publisher": schema.ObjectAttribute{Computed: true, AttributeTypes: tfvalue.PublisherTypes,
@@ -81,7 +81,7 @@ func (m *observedCascade) look(ctx context.Context, o *observation) error {
 		m.Base = types.Int64Value(int64(found.Base))
 	}
 	m.Levels = types.Int64Value(int64(found.Levels))
-	m.Publisher = tfvalue.PublisherValue(found)
+	m.Publisher = tfvalue.PublisherValue(o.subject.Desired.Entry, found.Scale())
 	m.Resolution = tfvalue.DurationValue(found.Scale().Resolution())
 	m.MaxDelay = tfvalue.DurationValue(found.MaxDelay)
 	m.Lookahead = types.Int64Value(int64(found.Lookahead))
@@ -90,6 +90,7 @@ func (m *observedCascade) look(ctx context.Context, o *observation) error {
 		inLowerLevels := found.Scale().TTL(level, 1) - found.Scale().Resolution()
 		for _, q := range found.DelayQueues(level) {
 			if queue, exists := observedQueueOf(seen, q.Name, q.TTL+inLowerLevels); exists {
+				m.include(queue)
 				m.Queues = append(m.Queues, observedLevel{types.Int64Value(int64(q.Level)),
 					types.Int64Value(int64(q.Number)), queue})
 			}

@@ -32,19 +32,18 @@ type observedRung struct {
 
 func ladderSchema() schema.Schema {
 	return schema.Schema{
-		MarkdownDescription: "A ladder as it is right now, whoever declared it. It shows messages and consumers for " +
-			"each delay, and everything that changes the fate of messages. For `check` blocks and " +
-			"dashboards.\n\n" +
+		MarkdownDescription: "Shows a ladder as it is right now, whoever declared it, for `check` blocks and " +
+			"dashboards. The attributes show messages and consumers for each delay, and everything that changes the " +
+			"fate of messages.\n\n" +
 			readOff,
 		Attributes: observedAttributes("ladder", map[string]schema.Attribute{
 			"delay": observedText("The delay as `delays` has it, such as `30s`."),
 		}, map[string]schema.Attribute{
 			"entry_exchange":      entryAttribute("The exchange that publishers use."),
-			"entry_exchange_type": observedText("Type of that exchange: `topic` or `direct`."),
+			"entry_exchange_type": observedText("Type of the entry exchange: `topic` or `direct`."),
 			"binding_keys": schema.MapAttribute{Computed: true, ElementType: types.StringType,
 				MarkdownDescription: "Keys of the bindings by delay, such as `{ \"30s\" = \"30s.*.#\" }`."},
-			"levels": schema.Int64Attribute{Computed: true,
-				MarkdownDescription: tfvalue.LadderLevelsDescription},
+			"levels": observedNumber(tfvalue.LadderLevelsDescription),
 			"dead_letter_routing_key": observedText(
 				"Routing key with which every message leaves the ladder; null if messages keep " +
 					"their own."),
@@ -68,10 +67,10 @@ func (m *observedLadder) look(ctx context.Context, o *observation) error {
 	}
 	m.EntryExchangeType = types.StringValue(string(ladder.EntryExchangeType))
 	m.BindingKeys = tfvalue.TextsByKey(ladder.Keys())
-	m.Levels = tfvalue.LadderLevelsValue(ladder)
+	m.Levels = tfvalue.NumberOrNull(ladder.Levels())
 	m.DeadLetterRoutingKey = tfvalue.TextOrNull(ladder.DeadLetterRoutingKey)
 	m.DeliverToQueue = tfvalue.TextOrNull(ladder.DeliverToQueue)
-	seen, err := m.observeDeclared(ctx, o, tfvalue.OfLadder(ladder), int(m.Levels.ValueInt64()))
+	seen, err := m.observeDeclared(ctx, o, tfvalue.OfLadder(ladder), ladder.Levels())
 	if err != nil {
 		return err
 	}
@@ -81,6 +80,7 @@ func (m *observedLadder) look(ctx context.Context, o *observation) error {
 		name := ladder.Queue(label)
 		delay := time.Duration(seen.Queues[name].TTLMillis()) * time.Millisecond
 		if queue, exists := observedQueueOf(seen, name, delay); exists {
+			m.include(queue)
 			m.Queues = append(m.Queues, observedRung{types.StringValue(label), queue})
 		}
 	}

@@ -24,11 +24,11 @@ import (
 // ListResources are the list resources.
 func ListResources() []func() list.ListResource {
 	vhost := schema.StringAttribute{Optional: true, Validators: tfvalue.NotEmpty,
-		MarkdownDescription: "Virtual host to look into. Default: all that the user is told of. One that the user " +
-			"may not look into is a warning then, and an error if it is named here."}
+		MarkdownDescription: "Virtual host to look into. Default: all virtual hosts that RabbitMQ shows to the user. " +
+			"The query warns of a virtual host that the user may not look into, and fails if `vhost` names it."}
 	delivery := schema.StringAttribute{Optional: true, Validators: tfvalue.NotEmpty,
-		MarkdownDescription: "Exchange whose destinations are listed, even if nothing is found that ends there. " +
-			"Default: all that cascades and ladders end in."}
+		MarkdownDescription: "Exchange whose destinations are listed, even if no cascade or ladder is found that " +
+			"ends there. Default: all delivery exchanges of cascades and ladders."}
 	return []func() list.ListResource{
 		func() list.ListResource {
 			return &lister{kind: recognize.KindCascade, find: declared(resources.FindCascades), schema: schema.Schema{
@@ -46,25 +46,27 @@ func ListResources() []func() list.ListResource {
 	}
 }
 
-const cascadesDescription = "Finds the delay cascades of a virtual host or " +
-	"of the whole broker, for `terraform query`, whoever declared them. The query also writes `resource` and " +
-	"`import` blocks for them. Needs Terraform 1.14 or later.\n\n" +
-	"A cascade is found by the keys of its entry exchange and the objects behind it, as an import recognizes it. " +
-	"Damage does not hide it as long as the keys say what it was. One whose entry is gone, or leads nowhere, is " +
-	"not found. It can still be imported by its identity if the exchange below proves it."
+const cascadesDescription = "Finds the delay cascades of a virtual host or of the whole broker, for `terraform " +
+	"query`, whoever declared them. The query also writes `resource` and `import` blocks for them. Needs Terraform " +
+	"1.14 or later.\n\n" +
+	"The query recognizes a cascade by the keys of its entry exchange and the objects behind the entry, as an import " +
+	"does. Damage does not hide a cascade as long as the keys still show its form. The query does not find a cascade " +
+	"whose entry is gone or leads nowhere. An import by identity still works if the exchange below the entry proves " +
+	"the cascade."
 
-const laddersDescription = "Finds the ladders of a virtual host or of the " +
-	"whole broker, for `terraform query`, whoever declared them. The query also writes `resource` and `import` " +
-	"blocks for them. Needs Terraform 1.14 or later.\n\n" +
-	"A ladder is found by its entry exchange and the keys that lead from there to queues, such as `30s.*.#`, as " +
-	"an import recognizes it. For that the queue of one delay has to be whole. Bindings to other queues, such as " +
-	"those of another ladder, do not hide it; a plan shows them as drift."
+const laddersDescription = "Finds the ladders of a virtual host or of the whole broker, for `terraform query`, " +
+	"whoever declared them. The query also writes `resource` and `import` blocks for them. Needs Terraform 1.14 or " +
+	"later.\n\n" +
+	"The query recognizes a ladder by its entry exchange and the keys that lead from there to queues, such as " +
+	"`30s.*.#`, as an import does. At least one delay queue has to be undamaged. Bindings to other queues, such as " +
+	"the queues of another ladder, do not hide a ladder. A plan shows these bindings as drift."
 
 const destinationsDescription = "Finds the destinations of cascades and ladders, for `terraform query`, whoever " +
 	"bound them. The query also writes `resource` and `import` blocks for them. Needs Terraform 1.14 or later.\n\n" +
 	"A destination is a binding of the delivery exchange of a cascade or ladder that is " +
-	"[found](../guides/finding.md#cascades-that-are-found). Its key is one `*` for each level, or `#`, and then an " +
-	"address. Those for another number of levels are found, too. Other bindings of that exchange are not."
+	"[found](../guides/import.md#cascades-that-are-found). Its key is one `*` for each level, or `#`, and then an " +
+	"address. The query also finds destinations for another number of levels. The query leaves out all other " +
+	"bindings of the exchange."
 
 // finder returns what a vhost has. The configuration is empty where it has no value.
 type finder func(ctx context.Context, vhost *rabbit.Vhost, config map[string]string) ([]resources.Found, error)

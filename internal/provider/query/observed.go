@@ -36,6 +36,8 @@ type observedDeclared struct {
 	QueueType        types.String      `tfsdk:"queue_type"`
 	Summary          types.String      `tfsdk:"summary"`
 	Messages         types.Int64       `tfsdk:"messages"`
+	NextArrival      types.String      `tfsdk:"next_arrival"`
+	LatestArrival    types.String      `tfsdk:"latest_arrival"`
 	Unroutable       types.Int64       `tfsdk:"unroutable_messages"`
 	Findings         []observedFinding `tfsdk:"findings"`
 }
@@ -54,7 +56,7 @@ func (m *observedDeclared) observe(
 // observeDeclared reads what there is of something with so many levels, 0 if they do not reach the delivery
 // exchange.
 func (m *observedDeclared) observeDeclared(
-	ctx context.Context, o *observation, shows tfvalue.Depiction, levels int,
+	ctx context.Context, o *observation, shows tfvalue.ObjectMaps, levels int,
 ) (engine.Observation, error) {
 	o.subject.Desired = shows.Desired
 	seen, err := engine.Observe(ctx, o.vhost, o.subject.Desired)
@@ -89,9 +91,11 @@ func observedQueueOf(seen engine.Observation, name string, longest time.Duration
 	queue, exists := seen.Queues[name]
 	status := seen.Status[name]
 	q = observedQueue{
-		Name: types.StringValue(name), MessageTTL: declaredTTL(queue),
-		Messages: types.Int64PointerValue(status.Messages), Consumers: types.Int64PointerValue(status.Consumers),
-		Leader: tfvalue.TextOrNull(status.Leader),
+		Name: types.StringValue(name), Messages: types.Int64PointerValue(status.Messages),
+		Consumers: types.Int64PointerValue(status.Consumers), Leader: tfvalue.TextOrNull(status.Leader),
+	}
+	if queue.Delays() {
+		q.MessageTTL = types.Int64Value(queue.TTLMillis())
 	}
 	if status.Messages != nil && *status.Messages > seen.Overdue[name].Messages {
 		leaves := time.Now()
@@ -104,6 +108,21 @@ func observedQueueOf(seen engine.Observation, name string, longest time.Duration
 		q.Members, q.OnlineMembers = types.Int64Value(int64(status.Members)), types.Int64Value(int64(status.Online))
 	}
 	return q, exists
+}
+
+// include counts a queue in for when the next and the last of all messages arrive, at the latest. A queue of which
+// RabbitMQ does not say how many wait can only make the next one sooner, but the last one later.
+func (m *observedDeclared) include(q observedQueue) {
+	if q.LatestArrival.IsNull() {
+		return
+	}
+	latest := q.LatestArrival.ValueString() // as text, these times sort by time
+	if m.NextArrival.IsNull() || latest < m.NextArrival.ValueString() {
+		m.NextArrival = q.LatestArrival
+	}
+	if !m.Messages.IsNull() && latest > m.LatestArrival.ValueString() {
+		m.LatestArrival = q.LatestArrival
+	}
 }
 
 type observedFinding struct {
@@ -122,16 +141,17 @@ func observedAttributes(
 	say := func(format string) string { return fmt.Sprintf(format, kind) }
 	queue := map[string]schema.Attribute{
 		"name": observedText("Name of the queue."),
-		"message_ttl": observedNumber("How long a message waits in it, in milliseconds, as it is declared; null " +
-			"if it is not."),
-		"messages": observedNumber("Messages that wait in it; null if RabbitMQ does not say, as in the first " +
+		"message_ttl": observedNumber("Declared TTL of the queue, in milliseconds: how long a message waits. Null " +
+			"if the queue is declared without a TTL."),
+		"messages": observedNumber("Messages that wait in the queue; null if RabbitMQ does not say, as in the first " +
 			"seconds of a queue."),
 		"latest_arrival": observedText(
-			"When the last of these messages arrives, at the latest, if the broker is in time " +
-				"(RFC 3339, UTC). Overdue messages do not count. It is null if none waits, or if `messages` is null."),
-		"leader":         observedText("Node with its leader; null for a classic queue, or if it has none."),
-		"members":        observedNumber("Nodes that hold it; null for a classic queue."),
-		"online_members": observedNumber("Those of them that are online; null for a classic queue."),
+			"Latest time at which the last of these messages arrives, if the broker is in time (RFC 3339, UTC). " +
+				"Overdue messages do not count. Null if no message waits, or if `messages` is null. The next message " +
+				"may arrive at any time before: RabbitMQ does not tell how long a message has waited."),
+		"leader":         observedText("Node of the queue's leader; null for a classic queue, or without a leader."),
+		"members":        observedNumber("Number of nodes that hold the queue; null for a classic queue."),
+		"online_members": observedNumber("Number of these nodes that are online; null for a classic queue."),
 		"consumers":      observedNumber("Consumers, of which there should be none; null if RabbitMQ does not say."),
 	}
 	maps.Copy(queue, position)
@@ -139,27 +159,34 @@ func observedAttributes(
 		"vhost":             vhostAttribute,
 		"delivery_exchange": observedText(say("Exchange at the end of the %s.")),
 		"queue_type":        observedText("`quorum` or `classic`."),
-		"summary":           observedText(say("The %s in one line: what it consists of, and its delays.")),
+		"summary":           observedText(say("The %s in one line: its parts and its delays.")),
 		"queues": schema.ListNestedAttribute{
 			Computed: true,
-			MarkdownDescription: "The delay queues, the shortest delay first; one that is missing is among the " +
-				"findings instead.",
+			MarkdownDescription: "The delay queues, the shortest delay first. A missing queue is among the findings " +
+				"instead.",
 			NestedObject: schema.NestedAttributeObject{Attributes: queue},
 		},
-		"messages": observedNumber("Messages that wait in all delay queues together; null if RabbitMQ does not say " +
-			"it of each of them."),
+		"messages": observedNumber("Messages that wait in all delay queues together; null if RabbitMQ does not give " +
+			"the count of each queue."),
+		"next_arrival": observedText("Latest time at which the next of all these messages arrives: the earliest " +
+			"`latest_arrival` of the queues. The message may arrive at any time before. Null if no message is known " +
+			"to wait."),
+		"latest_arrival": observedText("Latest time at which the last of all these messages arrives. Null if no " +
+			"message waits, or if `messages` is null."),
 		"unroutable_messages": observedNumber(
 			say("Messages in the queue of unroutable messages; null if the %s has none, or if RabbitMQ does not " +
 				"say.")),
 		"findings": schema.ListNestedAttribute{
 			Computed: true,
-			MarkdownDescription: say("Causes that change the fate of messages; empty for a healthy %s. The first " +
-				"hundred queues and hundred exchanges behind the delivery exchange are looked at. The first ten " +
-				"bindings of the delivery exchange for another number of levels are among them."),
+			MarkdownDescription: say("Causes that change the fate of messages. A healthy %s has none, but for " +
+				"information of the severity `info`. The provider looks at the first hundred queues and hundred " +
+				"exchanges behind the delivery exchange. The first ten bindings of the delivery exchange for another " +
+				"number of levels are among the findings."),
 			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 				"severity": observedText(
-					"`error` if messages are lost, leave early, arrive twice or do not get on. " +
-						"It is `warning` if they may be late, or if the effect is not known."),
+					"`error` if messages are lost, leave early, arrive twice or do not get on. `warning` if messages " +
+						"may be late, or if the effect is not known. `info` if nothing happens to messages: a broker " +
+						"from RabbitMQ 4.4 on could delay by itself."),
 				"object": observedText("The object that has the cause, such as `queue \"tasks.delay-03\"`."),
 				"cause":  observedText("The cause, such as `missing` or `policy \"ttl\"`."),
 				"effect": observedText("The effect on messages."),
@@ -178,8 +205,8 @@ func entryAttribute(description string) schema.StringAttribute {
 }
 
 // readOff ends the descriptions of data sources that look at something declared.
-const readOff = "The configuration is read off the broker, as an import does. Numbers of messages come from the " +
-	"management API, which lags by up to nine seconds."
+const readOff = "The data source reads the configuration off the broker, as an import does. Numbers of messages come " +
+	"from the management API, which lags by up to nine seconds."
 
 // observedText and observedNumber are attributes of what a data source returns.
 func observedText(description string) schema.StringAttribute {
@@ -188,14 +215,6 @@ func observedText(description string) schema.StringAttribute {
 
 func observedNumber(description string) schema.Int64Attribute {
 	return schema.Int64Attribute{Computed: true, MarkdownDescription: description}
-}
-
-// declaredTTL is the TTL that a queue has been declared with.
-func declaredTTL(queue topology.Queue) types.Int64 {
-	if millis, ok := queue.Arguments["x-message-ttl"].(int64); ok {
-		return types.Int64Value(millis)
-	}
-	return types.Int64Null()
 }
 
 // observedFindings are the findings, with levels as in observeDeclared.
@@ -216,6 +235,7 @@ func (o *observation) observedFindings(
 		}
 		found = append(found, astray...)
 	}
+	found = append(found, health.Native(o.vhost.Client().Version(ctx), o.subject.Desired.Entry)...)
 	findings := []observedFinding{}
 	for _, f := range found {
 		findings = append(findings, observedFinding{
@@ -255,8 +275,8 @@ func (o *observation) astray(
 		found = append(found, health.Finding{
 			Severity: health.Error, Object: engine.BindingObject(b),
 			Cause: fmt.Sprintf("made for levels = %d, not %d", d.Levels, levels),
-			Effect: fmt.Sprintf("it takes no message of the %s: those for %q are unroutable unless something "+
-				"else is bound for them", o.subject.Kind, d.Address),
+			Effect: fmt.Sprintf("the binding takes no message of the %s. Messages for %q are unroutable, unless "+
+				"something else is bound for them", o.subject.Kind, d.Address),
 		})
 	}
 	return found, nil

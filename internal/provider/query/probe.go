@@ -32,17 +32,17 @@ const defaultTolerance = 5 * time.Second
 func probeSchema() schema.Schema {
 	return schema.Schema{
 		MarkdownDescription: "Sends one real message through a delay cascade, to a queue of its own that is gone " +
-			"afterwards, and measures how long it takes. For `check` blocks, where a message that does not arrive is " +
-			"a warning; elsewhere it is an error.\n\n" +
-			"Every read, so every plan, sends a message and waits for it: choose a short delay. It takes AMQP " +
-			"(`amqp_uri`), and permissions to configure, write and read queues `^amq\\.gen-`, to write the entry " +
-			"exchange and to read the delivery exchange. A message that does not arrive in time can end among the " +
-			"unroutable ones later; its type is `rabbitmqdelay.probe`.",
+			"afterwards, and measures how long it takes. Use the data source in `check` blocks. A message that does " +
+			"not arrive is a warning there, and an error elsewhere.\n\n" +
+			"Every read, so every plan, sends a message and waits for it: choose a short delay. The data source " +
+			"needs AMQP (`amqp_uri`). The user needs permissions to configure, write and read queues `^amq\\.gen-`, " +
+			"to write the entry exchange and to read the delivery exchange. A message that does not arrive in time " +
+			"can end among the unroutable ones later; its type is `rabbitmqdelay.probe`.",
 		Attributes: map[string]schema.Attribute{
 			"vhost":          vhostAttribute,
-			"entry_exchange": entryAttribute("The exchange that publishers use: that of the highest level."),
+			"entry_exchange": entryAttribute("The exchange that publishers use: the exchange of the highest level."),
 			"delay": schema.StringAttribute{Required: true, CustomType: tfvalue.DurationType{},
-				MarkdownDescription: "Delay to ask for, such as `1s`. Between two steps of the cascade it is " +
+				MarkdownDescription: "Delay to ask for, such as `1s`. A delay between two steps of the cascade is " +
 					"rounded up."},
 			"tolerance": schema.StringAttribute{
 				Optional: true, CustomType: tfvalue.DurationType{},
@@ -51,9 +51,8 @@ func probeSchema() schema.Schema {
 			},
 			"measured_delay": schema.StringAttribute{Computed: true, CustomType: tfvalue.DurationType{},
 				MarkdownDescription: "Time from publishing to arrival, in whole milliseconds."},
-			"lateness_ms": observedNumber("How much longer that is than " +
-				"`delay`, rounded up to a step of the cascade, in milliseconds. It is negative for a message that is " +
-				"early."),
+			"lateness_ms": observedNumber("Difference between `measured_delay` and `delay`, which is rounded up to a " +
+				"step of the cascade, in milliseconds. Negative for a message that is early."),
 		},
 	}
 }

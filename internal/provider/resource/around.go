@@ -15,6 +15,18 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
+// What values follow from, in a cascade or a ladder. Those that only the other one has are never unknown.
+var (
+	scaleBy     = []string{"units", "base", "resolution", "max_delay", "delays"}
+	entryBy     = []string{"units", "prefix", "name", "exchange_name", "entry_exchange"}
+	exchangesBy = slices.Concat(entryBy, []string{"entry_exchange_type", "delivery_exchange", "deliver_to_queue",
+		"create_delivery_exchange", "park_unroutable", "internal_levels"})
+	objectsBy = slices.Concat(entryBy, scaleBy, []string{"queue_name", "queue_names", "delivery_exchange",
+		"deliver_to_queue", "park_unroutable"})
+	namesBy   = slices.Concat(objectsBy, []string{"queue_type"})
+	optionsBy = []string{"max_length", "queue_leader_locator", "quorum_initial_group_size"}
+)
+
 // around is what cascades and ladders have in common, as places in their configurations.
 type around struct {
 	vhost, name, delivery  *string
@@ -23,6 +35,19 @@ type around struct {
 	queueArguments         *topology.Arguments
 	preset                 delay.Preset
 	*delay.QuorumOptions
+}
+
+// standIn writes something valid in place of unknown values. It names a delivery exchange where one may be given.
+func (a around) standIn(unknown map[string]bool, hasDelivery bool) {
+	if unknown["name"] {
+		*a.name = "name~"
+	}
+	if unknown["delivery_exchange"] && hasDelivery {
+		*a.delivery = "delivery~"
+	}
+	if unknown["queue_type"] {
+		*a.queueArguments = nil // which may be those of one type
+	}
 }
 
 // aroundWords are the words in which their descriptions differ.
@@ -39,71 +64,69 @@ func aroundAttributes[C any](words aroundWords, p tfvalue.Position, of func(*C) 
 	return slices.Concat([]attribute.Attribute[C]{
 		{
 			Name: "vhost", Default: tfvalue.DefaultVhost, Alters: true,
-			Field: attribute.Text(func(c *C) *string { return of(c).vhost }, "a"),
-			Doc:   say("Virtual host. It has to exist. Default: `/`. A change replaces the KIND."),
+			Field: attribute.Text(func(c *C) *string { return of(c).vhost }),
+			Doc:   say("Virtual host, which has to exist. Default: `/`. A change replaces the KIND."),
 		},
 		{
-			Name: "delivery_exchange", Decided: true, Alters: true,
-			Field: attribute.Text(func(c *C) *string { return of(c).delivery }, "delivery~a", "delivery~b", ""),
+			Name: "delivery_exchange", Decided: true, From: []string{"preset", "prefix", "name", "deliver_to_queue"},
+			CheckedBy: namesBy, Alters: true,
+			Field: attribute.Text(func(c *C) *string { return of(c).delivery }),
 			Check: checkDelivery(words.instead),
-			Doc: say("Exchange at the end of the KIND, DELIVERY. Applications bind their queues to " +
-				"it; those bindings stay and are never listed. Default: `<name>.delivery`. A change rebuilds the " +
-				"KIND; the exchange before is deleted unless others use it."),
+			Doc: say("Exchange at the end of the KIND, DELIVERY. Applications bind their queues to this exchange. " +
+				"The provider leaves these bindings alone and never lists them. Default: `<name>.delivery`. A change " +
+				"rebuilds the KIND, and deletes the old exchange unless other objects use it."),
 		},
 		{
 			Name: "create_delivery_exchange", Default: true, InPlace: true,
 			Field: attribute.Flag(func(c *C) *bool { return of(c).createsDelivery }, nil),
-			Doc: say("Whether the KIND declares the delivery exchange if it is missing, and deletes " +
-				"it in the end unless others use it. One that exists has to be as the KIND would declare it. If " +
-				"`false`, it has to exist. Default: `true`. Changes in place."),
+			Doc: say("Whether the KIND declares the delivery exchange if it is missing, and deletes it in the end " +
+				"unless other objects use it. An existing exchange has to be as the KIND would declare it. If " +
+				"`false`, the exchange has to exist. Default: `true`. Changes in place."),
 		},
 		{
-			Name: "queue_type", Decided: true, Alters: true,
-			Field: attribute.Choice(func(c *C) *delay.QueueType { return of(c).queueType }, delay.Quorum,
-				delay.Classic),
-			Doc: say("`quorum` or `classic`. Quorum queues hand a message on at least once: " +
-				"`x-dead-letter-strategy` is `at-least-once` and `x-overflow` is `reject-publish`. Classic queues " +
-				"dead-letter at most once. Before a quorum queue, they lose some of the messages that fall due " +
-				"while a node restarts, at every restart. Default: `quorum`. A change rebuilds the KIND."),
+			Name: "queue_type", Decided: true, From: []string{"preset"}, Alters: true,
+			Field: attribute.Text(func(c *C) *delay.QueueType { return of(c).queueType }),
+			Doc: say("`quorum` or `classic`. Quorum queues hand a message on at least once: `x-dead-letter-strategy` " +
+				"is `at-least-once` and `x-overflow` is `reject-publish`. Classic queues dead-letter at most once. " +
+				"In front of a quorum queue, classic queues lose some of the messages that fall due while a node " +
+				"restarts, at every restart. Default: `quorum`. A change rebuilds the KIND."),
 		},
 		{
-			Name: "max_length", Alters: true,
-			Field: attribute.Count(func(c *C) *int64 { return &of(c).MaxLength }, 0, 0, 1),
-			Doc: say("Largest number of messages in each delay queue, for quorum queues only. A full " +
-				"queue refuses publishers. A message that expires into it waits where it is. The broker offers it " +
-				"again three to six minutes later, then every three minutes. Default: no limit. A change rebuilds " +
-				"the KIND."),
+			Name: "max_length", CheckedBy: []string{"preset", "queue_type"}, Alters: true,
+			Field: attribute.Count(func(c *C) *int64 { return &of(c).MaxLength }),
+			Doc: say("Largest number of messages in each delay queue, for quorum queues only. A full queue refuses " +
+				"publishers. A message that expires into a full queue stays in the queue before. The broker offers " +
+				"the message again three to six minutes later, then every three minutes. Default: no limit. A change " +
+				"rebuilds the KIND."),
 		},
 		{
-			Name: "queue_leader_locator", Alters: true,
-			Field: attribute.Text(func(c *C) *delay.LeaderLocator { return &of(c).LeaderLocator }, "", "",
-				delay.Balanced),
-			Doc: say("Node of a cluster on which a quorum queue gets its leader. With `balanced` it " +
-				"is a node with few leaders, with `client-local` the node that answers the provider. Default: the " +
-				"broker decides, by default `client-local`, so that one node does the work of all. See " +
+			Name: "queue_leader_locator", CheckedBy: []string{"preset", "queue_type"}, Alters: true,
+			Field: attribute.Text(func(c *C) *delay.LeaderLocator { return &of(c).LeaderLocator }),
+			Doc: say("Node of a cluster on which a quorum queue gets its leader. With `balanced`, RabbitMQ chooses a " +
+				"node with few leaders. With `client-local`, RabbitMQ chooses the node that answers the provider. " +
+				"Default: the broker decides, by default `client-local`, so that one node does the work of all. See " +
 				"[Clusters](../guides/cluster.md). A change rebuilds the KIND."),
 		},
 		{
-			Name: "quorum_initial_group_size", Alters: true,
-			Field: attribute.Count(func(c *C) *int64 { return &of(c).InitialGroupSize }, 0, 0, 1),
-			Doc: say("Number of nodes that a quorum queue begins with, all nodes where there are " +
-				"fewer. Default: the broker decides. A change rebuilds the KIND."),
+			Name: "quorum_initial_group_size", CheckedBy: []string{"preset", "queue_type"}, Alters: true,
+			Field: attribute.Count(func(c *C) *int64 { return &of(c).InitialGroupSize }),
+			Doc: say("Number of nodes that a quorum queue begins with, or all nodes of a smaller cluster. Default: " +
+				"the broker decides. A change rebuilds the KIND."),
 		},
 		{
-			Name: "queue_arguments", Decided: true, Alters: true,
-			Field: attribute.Arguments(func(c *C) *topology.Arguments { return of(c).queueArguments }, nil, nil,
-				topology.Arguments{"x-sample": "a"}),
-			Doc: say("Further arguments of all delay queues, an object such as `{ x-queue-mode = \"lazy\" }`. The " +
-				"TTL, the dead-letter exchange, and what has an attribute of its own are not among them. An import " +
-				"writes the arguments that the queues have. `{}` is none. The number `1` differs from the text " +
-				"`\"1\"`, and `true` from `\"true\"`. Default: with quorum queues, " +
-				"`x-dead-letter-strategy = \"at-least-once\"` and `x-overflow = \"reject-publish\"`, with classic " +
-				"queues none. Quorum queues without these two lose a message that falls due while the next queue is " +
-				"unavailable. A warning names this and what else is weaker than the default. A change rebuilds the " +
-				"KIND."),
+			Name: "queue_arguments", Decided: true, From: []string{"preset", "queue_type"}, CheckedBy: optionsBy,
+			Alters: true,
+			Field:  attribute.Arguments(func(c *C) *topology.Arguments { return of(c).queueArguments }),
+			Doc: say("Further arguments of all delay queues, an object such as `{ x-queue-mode = \"lazy\" }`. Leave " +
+				"out the TTL, the dead-letter exchange, and every argument with an attribute of its own. An import " +
+				"writes the arguments that the queues have. `{}` means no arguments. The number `1` differs from the " +
+				"text `\"1\"`, and `true` from `\"true\"`. Default: with quorum queues, `x-dead-letter-strategy = " +
+				"\"at-least-once\"` and `x-overflow = \"reject-publish\"`, with classic queues none. Quorum queues " +
+				"without these two lose a message that falls due while the next queue is unavailable. A warning " +
+				"names this and every other argument that is weaker than the default. A change rebuilds the KIND."),
 		},
 		{
-			Name: "park_unroutable", Decided: true, Alters: true,
+			Name: "park_unroutable", Decided: true, From: []string{"preset"}, Alters: true,
 			Field: attribute.Flag(func(c *C) *bool { return of(c).parks },
 				func(c *C) bool { return of(c).preset == "" }),
 			Doc: say("Whether every exchange of the KIND gets an alternate exchange with a queue, " +
@@ -113,21 +136,23 @@ func aroundAttributes[C any](words aroundWords, p tfvalue.Position, of func(*C) 
 		},
 		{
 			Name: "delivery_exchange_type",
-			Schema: tfvalue.ComputedText("Type of the delivery exchange, null if there is none. So a plan shows it " +
-				"if somebody has deleted or replaced an exchange that is not declared here."),
+			From: []string{"create_delivery_exchange", "deliver_to_queue", "dead_letter_routing_key", "binding_keys"},
+			Schema: tfvalue.ComputedText("Type of the delivery exchange, null if there is no such exchange. A plan " +
+				"thus also shows the loss or replacement of an exchange that is not declared here."),
 			Show: func(_ *attribute.Resolved[C], there topology.Topology, _ attr.Value) attr.Value {
 				return tfvalue.TextOrNull(there.DeliveryType)
 			},
 		},
 		{
-			Name:   "summary",
-			Schema: tfvalue.ComputedText(say("The KIND in one line: what it consists of, and its delays.")),
+			Name: "summary", From: slices.Concat(scaleBy, []string{"create_delivery_exchange", "deliver_to_queue",
+				"park_unroutable", "lookahead"}),
+			Schema: tfvalue.ComputedText(say("The KIND in one line: its parts and its delays.")),
 			Show: func(r *attribute.Resolved[C], _ topology.Topology, _ attr.Value) attr.Value {
 				return types.StringValue(r.Summary)
 			},
 		},
 		{
-			Name: "exchanges",
+			Name: "exchanges", From: exchangesBy,
 			Schema: schema.MapNestedAttribute{Computed: true, NestedObject: tfvalue.ExchangeSchema,
 				MarkdownDescription: say("The exchanges of the KIND by name.")},
 			Show: func(r *attribute.Resolved[C], there topology.Topology, before attr.Value) attr.Value {
@@ -135,7 +160,8 @@ func aroundAttributes[C any](words aroundWords, p tfvalue.Position, of func(*C) 
 			},
 		},
 		{
-			Name: "queues",
+			Name: "queues", From: slices.Concat(namesBy, optionsBy, []string{"queue_arguments",
+				"dead_letter_routing_key"}),
 			Schema: schema.MapNestedAttribute{Computed: true, NestedObject: p.QueueSchema(),
 				MarkdownDescription: say("The queues of the KIND by name. Usual properties are null, so that a " +
 					"plan is short. A property that once differed stays written out.")},
@@ -144,33 +170,34 @@ func aroundAttributes[C any](words aroundWords, p tfvalue.Position, of func(*C) 
 			},
 		},
 		{
-			Name: "bindings",
+			Name: "bindings", From: slices.Concat(objectsBy, []string{"dead_letter_routing_key", "binding_keys",
+				"lookahead", "strict_keys"}),
 			Schema: schema.MapAttribute{Computed: true, ElementType: tfvalue.BindingsType,
 				MarkdownDescription: say(fmt.Sprintf("The bindings of the KIND by source exchange, and then by "+
 					"routing key: `queue <name>` or `exchange <name>`. More than %d equal words of a key are one "+
-					"word: `*×5.1.#` is `*.*.*.*.*.1.#`. A binding of somebody else has `<routing key> -> queue "+
-					"<name>` in place of the key, and is `%s`.", tfvalue.MostAtAGlance, tfvalue.Foreign))},
+					"word: `*×5.1.#` is `*.*.*.*.*.1.#`. A binding that the KIND does not declare has `<routing key> "+
+					"-> queue <name>` in place of the key, and is `%s`.", tfvalue.MostAtAGlance, tfvalue.Foreign))},
 			Show: func(r *attribute.Resolved[C], there topology.Topology, _ attr.Value) attr.Value {
 				return r.Bindings(there)
 			},
 		},
 		{
 			Name: "adopt", Default: false,
-			Schema: offByDefault("Whether to go on with exchanges and queues that exist already, whoever has " +
-				"declared them, in place of an error. They have to match exactly, and the messages in them stay. " +
-				"So it is with objects that another resource owns. A create or an update puts its own owner's mark " +
-				"on the entry exchange, and then takes the other marks away. From then on, the other resource " +
-				"changes nothing, and its destroy leaves everything. The error names the objects before anything is " +
-				"written. Default: `false`."),
+			Schema: offByDefault("Whether to take over exchanges and queues that exist already, whoever declared " +
+				"them, in place of an error. The objects have to match exactly, and their messages stay. The same " +
+				"holds for objects that another resource owns. A create or an update puts its own owner's mark on " +
+				"the entry exchange, and then removes the other marks. From then on, the other resource changes " +
+				"nothing, and its destroy leaves everything. The error names the objects before anything is written. " +
+				"Default: `false`."),
 		},
 	}, handling[C](handlingDocs{
 		forceDestroy: fmt.Sprintf("Whether a destroy, a replacement, a rebuild or %s deletes queues with the "+
-			"messages that wait in them. Has to be applied before a destroy. Default: `false`.", words.shrinking),
-		drainTimeout: fmt.Sprintf("How long a destroy, a replacement, a rebuild or %s waits for empty queues, "+
-			"such as `10m`. The entry is closed meanwhile; %[1]s leaves it open. It is opened again if messages are "+
-			"left after that time, or if one comes into the queue of unroutable ones and nobody takes it. Then the "+
-			"error says what still waits. Has to be applied before a destroy. `timeouts`, if they are given, have "+
-			"to be longer. Default: no waiting, a queue that holds messages is not deleted.", words.shrinking),
+			"messages that wait in them. Apply the value before a destroy. Default: `false`.", words.shrinking),
+		drainTimeout: fmt.Sprintf("How long a destroy, a replacement, a rebuild or %s waits for empty queues, such "+
+			"as `10m`. The entry is closed meanwhile; %[1]s leaves the entry open. The provider opens the entry "+
+			"again if messages are left after that time, or if a message stays in the queue of unroutable messages. "+
+			"The error then says where messages still wait. Apply the value before a destroy. Given `timeouts` have "+
+			"to be longer. Default: no waiting, and a queue that holds messages is not deleted.", words.shrinking),
 	}))
 }
 
@@ -188,18 +215,18 @@ func checkDelivery(instead string) func(value attr.Value) string {
 
 // ownerDescription says who may change and destroy it.
 func ownerDescription(kind string) string {
-	return fmt.Sprintf("The entry exchange has an *owner's mark*: a binding to itself with the argument `x-owner`, by "+
-		"which no message goes. Only the resource whose mark that is changes or destroys the %s. The mark is in no "+
-		"attribute. A missing mark is no difference, and the next write sets it. An import takes the mark "+
-		"that is there. So an import into a second state makes a second owner, as does a copy of a state. The "+
-		"destroy of one then deletes the %[1]s for both.", kind)
+	return fmt.Sprintf("The entry exchange has an *owner's mark*: a binding to itself with the argument `x-owner`, "+
+		"which routes no message. Only the resource with this mark changes or destroys the %s. No attribute shows "+
+		"the mark. A missing mark is no difference, and the next write sets the mark. An import takes the existing "+
+		"mark. So an import into a second state makes a second owner, as does a copy of a state. The destroy of one "+
+		"owner then deletes the %[1]s for both.", kind)
 }
 
 // rebuildDescription says what a change means that rebuilds.
 func rebuildDescription(kind string) string {
 	return fmt.Sprintf("A change that gives exchanges or queues other arguments or names *rebuilds* the %s, if the "+
-		"entry exchange keeps its name. One update closes the entry, so that publishers get an error and try again. "+
-		"It waits for messages on their way (`drain_timeout`), or is refused. Then it makes the objects and the "+
-		"bindings of others anew, and opens the entry. A step that fails is undone. See [Resizing a "+
-		"cascade](../guides/resizing.md).", kind)
+		"entry exchange keeps its name. The update closes the entry, so that publishers get an error and try again. "+
+		"The update then waits for messages on their way (`drain_timeout`), or is refused. At the end, the update "+
+		"makes the objects and other applications' bindings anew, and opens the entry. The provider undoes a step "+
+		"that fails. See [Changing, moving and removing](../guides/changing.md).", kind)
 }

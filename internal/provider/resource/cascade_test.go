@@ -62,7 +62,10 @@ func TestUnknownValues(t *testing.T) {
 		"vhost": {attribute.Values{"vhost": types.StringUnknown()}, nil},
 		"name": {attribute.Values{"name": types.StringUnknown()},
 			[]string{"entry_exchange", "exchange_name", "queue_name", "delivery_exchange", "exchanges", "queues",
-				"bindings", "publisher"}},
+				"bindings", "publisher", "policies"}},
+		"name beside a name of the entry": {attribute.Values{"name": types.StringUnknown(),
+			"exchange_name": types.StringValue("x%d"), "queue_name": types.StringValue("q%d")},
+			[]string{"delivery_exchange", "exchanges", "queues", "bindings", "publisher", "policies"}},
 		"base": {attribute.Values{"base": types.Int64Unknown()}, []string{"base", "units", "max_delay", "publisher",
 			"queue_name", "queues", "bindings", "summary"}},
 		"base and queue_name": {attribute.Values{"base": types.Int64Unknown(), "queue_name": types.StringUnknown()},
@@ -81,23 +84,29 @@ func TestUnknownValues(t *testing.T) {
 		"units": {attribute.Values{"levels": types.Int64Null(), "units": types.ListUnknown(tfvalue.DurationType{})},
 			[]string{"units", "lookahead", "entry_exchange", "exchanges", "queues", "bindings", "publisher",
 				"summary"}},
-		// The names of the queues are known; their TTL is not.
 		"resolution": {attribute.Values{"resolution": tfvalue.DurationUnknown()},
-			[]string{"resolution", "units", "max_delay", "publisher", "queues", "summary"}},
+			[]string{"resolution", "units", "max_delay", "publisher", "queues", "bindings", "summary"}},
 		"exchange_name": {attribute.Values{"exchange_name": types.StringUnknown()},
 			[]string{"entry_exchange", "exchange_name", "exchanges", "publisher", "queues", "bindings"}},
 		"queue_name": {attribute.Values{"queue_name": types.StringUnknown()},
 			[]string{"queue_name", "queues", "bindings"}},
 		"delivery_exchange": {attribute.Values{"delivery_exchange": types.StringUnknown()},
 			[]string{"delivery_exchange", "exchanges", "queues", "bindings"}},
+		"delivery_exchange without a name": {attribute.Values{"name": types.StringNull(),
+			"exchange_name": types.StringValue("x%d"), "queue_name": types.StringValue("q%d"),
+			"park_unroutable": types.BoolValue(false), "delivery_exchange": types.StringUnknown()},
+			[]string{"delivery_exchange", "exchanges", "queues", "bindings"}},
+		"queue_type beside an argument of one type": {attribute.Values{"queue_type": types.StringUnknown(),
+			"queue_arguments": object("x-queue-mode", types.StringValue("lazy"))}, []string{"queue_type", "queues"}},
 		"create_delivery_exchange": {attribute.Values{"create_delivery_exchange": types.BoolUnknown()},
-			[]string{"exchanges", "summary"}},
+			[]string{"exchanges", "summary", "policies", "delivery_exchange_type"}},
 		"queue_type": {attribute.Values{"queue_type": types.StringUnknown()},
 			[]string{"queue_type", "queue_arguments", "queues"}}, // of the queues, that of unroutable messages
-		"max_length":      {attribute.Values{"max_length": types.Int64Unknown()}, nil},
-		"queue_arguments": {attribute.Values{"queue_arguments": types.DynamicUnknown()}, []string{"queue_arguments"}},
+		"max_length": {attribute.Values{"max_length": types.Int64Unknown()}, []string{"queues"}},
+		"queue_arguments": {attribute.Values{"queue_arguments": types.DynamicUnknown()},
+			[]string{"queue_arguments", "queues"}},
 		"one of the queue_arguments": {attribute.Values{"queue_arguments": object("x-expires", types.NumberUnknown())},
-			[]string{"queue_arguments"}},
+			[]string{"queue_arguments", "queues"}},
 		"queue_leader_locator": {attribute.Values{"queue_leader_locator": types.StringUnknown()},
 			[]string{"queues"}},
 		"quorum_initial_group_size": {attribute.Values{"quorum_initial_group_size": types.Int64Unknown()},
@@ -108,54 +117,54 @@ func TestUnknownValues(t *testing.T) {
 			[]string{"strict_keys", "bindings"}},
 		"internal_levels": {attribute.Values{"internal_levels": types.BoolUnknown()}, []string{"exchanges"}},
 		"park_unroutable": {attribute.Values{"park_unroutable": types.BoolUnknown()},
-			[]string{"park_unroutable", "exchanges", "queues", "bindings", "summary"}},
+			[]string{"park_unroutable", "exchanges", "queues", "bindings", "summary", "policies"}},
+		"preset": {attribute.Values{"preset": types.StringUnknown(), "levels": types.Int64Null()},
+			[]string{"base", "bindings", "delivery_exchange", "entry_exchange", "exchange_name", "exchanges", "levels",
+				"lookahead", "max_delay", "park_unroutable", "policies", "publisher", "queue_arguments", "queue_name",
+				"queue_type", "queues", "resolution", "strict_keys", "summary", "units"}},
+		"max_delay beside units that do not reach the default": {attribute.Values{"levels": types.Int64Null(),
+			"units":     types.ListValueMust(tfvalue.DurationType{}, []attr.Value{tfvalue.DurationValue(time.Minute)}),
+			"max_delay": tfvalue.DurationUnknown()},
+			[]string{"bindings", "max_delay", "publisher", "queues", "summary"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			c, errs := cascades.Computed(known(test.set), nil)
-			if len(errs) > 0 {
+			plan := known(test.set)
+			if errs := cascades.SetComputed(plan, maps.Clone(plan), nil); len(errs) > 0 {
 				t.Fatal(errs)
 			}
 			slices.Sort(test.unknown)
-			if got := unknown(cascades, c); !slices.Equal(got, test.unknown) {
+			if got := unknown(cascades, plan); !slices.Equal(got, test.unknown) {
 				t.Errorf("unknown: %v, want %v", got, test.unknown)
 			}
 		})
 	}
 }
 
-// The delivery exchange is unknown, and the cascade does not create it. Only the lowest level's dead-letter exchange
-// and the bindings that lead to it are unknown.
-func TestKnownElementsOfUnknownValues(t *testing.T) {
-	c, errs := cascades.Computed(known(attribute.Values{"delivery_exchange": types.StringUnknown(),
-		"create_delivery_exchange": types.BoolValue(false), "lookahead": types.Int64Value(1)}), nil)
-	if len(errs) > 0 {
-		t.Fatal(errs)
-	}
-	if !tfvalue.IsFullyKnown(c["exchanges"]) {
-		t.Errorf("exchanges: %s", c["exchanges"])
-	}
-	for name, queue := range elements(c["queues"]) {
-		if want := name == "t.delay-00"; tfvalue.IsFullyKnown(queue) == want {
-			t.Errorf("queue %s: %s", name, queue)
-		}
-	}
-	for source, lines := range elements(c["bindings"]) {
-		if want := source == "t.delay-00"; tfvalue.IsFullyKnown(lines) == want {
-			t.Errorf("bindings of %s: %s", source, lines)
-		}
-	}
-}
-
-// An error that no unknown value would mend is reported at once; others wait.
+// An error that goes by known values alone is reported at once; others wait.
 func TestChecksOfUnknownValues(t *testing.T) {
 	tests := map[string]struct {
 		set  attribute.Values
 		want []string
 	}{
 		"bad format beside an unknown name": {
-			attribute.Values{"name": types.StringUnknown(), "queue_name": types.StringValue("q")},
+			attribute.Values{"name": types.StringUnknown(), "queue_name": types.StringValue("q")}, nil,
+		},
+		"bad format beside an unknown vhost": {
+			attribute.Values{"vhost": types.StringUnknown(), "queue_name": types.StringValue("q")},
 			[]string{"queue_name"},
+		},
+		"a format of the uniform form beside unknown levels": {
+			attribute.Values{"levels": types.Int64Unknown(), "exchange_name": types.StringValue("x%d")}, nil,
+		},
+		"a format of units beside unknown units": {
+			attribute.Values{"levels": types.Int64Null(), "units": types.ListUnknown(tfvalue.DurationType{}),
+				"exchange_name": types.StringValue("x%s")}, nil,
+		},
+		"one unknown unit beside levels": {
+			attribute.Values{"units": types.ListValueMust(tfvalue.DurationType{}, []attr.Value{
+				tfvalue.DurationValue(8 * time.Second), tfvalue.DurationUnknown(),
+				tfvalue.DurationValue(2 * time.Second), tfvalue.DurationValue(time.Second)})}, nil,
 		},
 		"lookahead beside unknown levels": {
 			attribute.Values{"levels": types.Int64Unknown(), "lookahead": types.Int64Value(30)}, nil,
@@ -173,12 +182,11 @@ func TestChecksOfUnknownValues(t *testing.T) {
 			attribute.Values{"resolution": tfvalue.DurationUnknown(), "levels": types.Int64Value(35)}, nil,
 		},
 		"too many levels for any resolution": {
-			attribute.Values{"resolution": tfvalue.DurationUnknown(), "levels": types.Int64Value(40)},
-			[]string{"levels"},
+			attribute.Values{"resolution": tfvalue.DurationUnknown(), "levels": types.Int64Value(40)}, nil,
 		},
 		"an argument of its own beside unknown ones": {
 			attribute.Values{"queue_type": types.StringUnknown(),
-				"queue_arguments": object("x-message-ttl", types.Int64Value(5))}, []string{"queue_arguments"},
+				"queue_arguments": object("x-message-ttl", types.Int64Value(5))}, nil,
 		},
 		"an argument of one type beside an unknown queue_type": {
 			attribute.Values{"queue_type": types.StringUnknown(),
@@ -189,7 +197,7 @@ func TestChecksOfUnknownValues(t *testing.T) {
 		},
 		"missing levels beside an unknown resolution": {
 			attribute.Values{"resolution": tfvalue.DurationUnknown(), "base": types.Int64Value(2),
-				"levels": types.Int64Null()}, []string{"levels"},
+				"levels": types.Int64Null()}, nil,
 		},
 		"an unknown resolution alone": { // which may be null
 			attribute.Values{"resolution": tfvalue.DurationUnknown(), "levels": types.Int64Null()}, nil,
@@ -206,22 +214,6 @@ func TestChecksOfUnknownValues(t *testing.T) {
 				t.Errorf("errors on %v, want %v", got, test.want)
 			}
 		})
-	}
-}
-
-// Where only one of the values will do, nothing else is unknown.
-func TestOnlyOneValueWillDo(t *testing.T) {
-	for name, config := range map[string]attribute.Values{
-		"queue_type": known(attribute.Values{"queue_type": types.StringUnknown(), "max_length": types.Int64Value(5)}),
-		"base":       known(attribute.Values{"base": types.Int64Unknown(), "queue_name": types.StringValue("t.%d")}),
-		"lookahead":  known(attribute.Values{"lookahead": types.Int64Unknown(), "levels": types.Int64Value(1)}),
-		"strict_keys": known(attribute.Values{"strict_keys": types.BoolUnknown(), "preset": types.StringValue("celery"),
-			"name": types.StringNull(), "levels": types.Int64Null()}),
-	} {
-		c, errs := cascades.Computed(config, nil)
-		if got := unknown(cascades, c); len(errs) > 0 || len(got) > 0 {
-			t.Errorf("%s: unknown are %q %v", name, got, errs)
-		}
 	}
 }
 
@@ -247,6 +239,25 @@ func BenchmarkExpand(b *testing.B) {
 	for b.Loop() {
 		if _, errs := cascades.Computed(config, nil); len(errs) > 0 {
 			b.Fatal(errs)
+		}
+	}
+}
+
+// With another exchange than the entry, the messages of a publisher would arrive at once.
+func TestPublisherHasTheEntry(t *testing.T) {
+	none, minutes := types.Int64Null(), types.ListValueMust(tfvalue.DurationType{},
+		[]attr.Value{tfvalue.DurationValue(time.Minute)})
+	for entry, given := range map[string]attribute.Values{
+		"t.d.h.m.s": {"levels": none}, "t.delay-03": nil,
+		"t.m":        {"levels": none, "units": minutes, "max_delay": tfvalue.DurationValue(time.Minute)},
+		"t.delay-01": {"levels": types.Int64Value(2), "base": types.Int64Value(10)},
+		"nsb.v2.delay-level-27": {"levels": none, "name": types.StringNull(),
+			"preset": types.StringValue("nservicebus")},
+	} {
+		c, errs := cascades.Computed(known(given), nil)
+		publisher, is := c["publisher"].(types.Object)
+		if len(errs) > 0 || !is || !publisher.Attributes()["entry_exchange"].Equal(types.StringValue(entry)) {
+			t.Errorf("the publisher for entry %q has %s (%v)", entry, publisher, errs)
 		}
 	}
 }

@@ -29,58 +29,73 @@ import (
 // destinations are the resources rabbitmqdelay_destination: each is a binding alone.
 var destinations = &kind[delay.Destination]{
 	name: "destination", mutableIdentity: true,
-	doc: "Where delayed messages go: binds one queue or exchange to the delivery exchange of a " +
-		"cascade, for one address. The address is what publishers write behind the delay in a routing " +
-		"key.\n\n" +
-		"The binding is the destination's own: it has an argument `x-destination` with a random mark. RabbitMQ keeps " +
-		"bindings apart that differ in an argument, and routes a message once to a queue that several lead to. So a " +
-		"destination never removes the binding of another resource, of another state or of an application.\n\n" +
-		"The key is known in the plan. A binding that is gone is made again by the next apply. Every refresh " +
-		"warns of other destinations at the exchange that also take messages for this address, or whose messages " +
-		"this one also takes. It also warns of a queue that refuses messages when it is full, or that takes " +
-		"none.\n\n" +
-		"If it is an exchange, plan and refresh follow the key through it, and warn if no queue gets a message. The " +
-		"key that arrives there still has the delay. A binding for the address `order.created` alone takes none, and " +
-		"`#.order.created` takes all. Topic, direct and fanout exchanges are followed, with their alternate " +
-		"exchanges. The plan of a create says of an exchange of another type that it is not followed.\n\n" +
-		"Every attribute but `vhost` changes in place, the new binding first and then the old one is removed, so " +
-		"that no message falls in between. While both are there, for some milliseconds, another queue gets " +
-		"messages as well as the one before it; the same queue gets each message once.\n\n" +
-		"A queue is bound at once, also one that the same apply has made. Messages of the first three seconds of " +
-		"a quorum queue are not safe against a kill of its node.\n\n" +
-		"A destroy, a replacement, and a change of the key or exchange take a binding away. Before that, nothing " +
-		"may wait in the cascades and ladders that end in the delivery exchange: see `drain_timeout` and " +
-		"`force_destroy`. Nothing is waited for if another binding takes all of these messages to the same queue or " +
-		"exchange. The plan says how many messages wait, and what the apply does. Messages that are still published " +
-		"for the address afterwards find nobody. To move " +
-		"publishers, add a destination for the new address. Remove the one for the old address when nobody uses " +
-		"it any more.\n\n" +
-		"A destroy of both removes the destination before the cascade. Give both a `drain_timeout`: the " +
-		"destination then waits until its messages have arrived, and the cascade finds nothing left. Without it, " +
-		"a destroy while messages wait is refused, and both stay, unless all these messages are in the queue of " +
-		"unroutable messages. They are on their way to no destination: the destination goes, and then the " +
-		"cascade is refused.\n\n" +
+	doc: "Binds one queue or exchange to the delivery exchange of a cascade, for one address. Publishers write the " +
+		"address behind the delay in a routing key.\n\n" +
+		"The binding is the destination's own, because its argument `x-destination` has a random mark. RabbitMQ " +
+		"keeps bindings apart that differ in an argument. RabbitMQ routes a message only once to a queue with " +
+		"several bindings. So a destination never removes the binding of another resource, of another state or of an " +
+		"application.\n\n" +
+		"The plan shows the key. The next apply restores a missing binding. Every refresh warns of other " +
+		"destinations at the exchange that also take messages for this address, or whose messages this destination " +
+		"also takes. A refresh also warns of a queue that refuses messages when the queue is full, or that takes no " +
+		"messages.\n\n" +
+		"Behind an exchange, plan and refresh follow the key, and warn if no queue gets a message. The key that " +
+		"arrives at the exchange still has the delay. A binding for the address `order.created` alone takes no " +
+		"messages, and `#.order.created` takes all messages. Plan and refresh follow topic, direct and fanout " +
+		"exchanges, with their alternate exchanges. For an exchange of another type, the plan of a create says that " +
+		"the provider does not follow the exchange.\n\n" +
+		"Every attribute but `vhost` changes in place. The provider makes the new binding before it removes the old " +
+		"binding, so no message falls in between. For some milliseconds, both bindings exist: an old and a new queue " +
+		"then both get messages, and the same queue gets each message once.\n\n" +
+		"The provider binds a queue at once, even a queue that the same apply has made. Messages of the first five " +
+		"seconds of a quorum queue are not safe against a kill of its node.\n\n" +
+		"A destroy, a replacement, and a change of the key or exchange remove a binding. Before that, no message may " +
+		"wait in the cascades and ladders that end in the delivery exchange: see `drain_timeout` and " +
+		"`force_destroy`. The provider does not wait if another binding takes all of these messages to the same " +
+		"queue or exchange. The plan shows the number of waiting messages, and the effect of the apply. Later " +
+		"messages for the address become unroutable. To move publishers, add a destination for the new address. " +
+		"Remove the old destination when no publisher uses the old address any more.\n\n" +
+		"A destroy of both removes the destination before the cascade. Give both a `drain_timeout`: the destination " +
+		"then waits until its messages have arrived, and the cascade is empty after that. Without `drain_timeout`, a " +
+		"destroy while messages wait is refused, and both stay. Messages in the queue of unroutable messages go to " +
+		"no destination. If no other message waits, the provider destroys the destination, and then refuses to " +
+		"destroy the cascade.\n\n" +
 		"An address can pass from one resource to another: in a swap, or under another key of `for_each`. Then the " +
-		"queue may get no messages for it between two operations of the apply, and longer if the apply ends there. " +
-		"The plan warns. A `moved` block, which changes nothing on the broker, is the right way for a resource with " +
-		"another name.\n\n" +
-		"A name that leads into a cascade or ladder rather than behind it is an error, in the plan if it is " +
-		"known there. Other `levels` than those of the cascade are a warning.",
+		"queue may get no messages for the address between two operations of the apply, and longer if the apply ends " +
+		"there. The plan warns. If you rename a resource or a `for_each` key, add a `moved` block, which changes " +
+		"nothing on the broker.\n\n" +
+		"A name that leads into a cascade or ladder rather than behind it is an error, in the plan if the name is " +
+		"known there. If `levels` differ from the cascade, the plan warns.",
 	Table: attribute.Table[delay.Destination]{
 		Attributes: slices.Concat(destinationAttributes, handling[delay.Destination](handlingDocs{
-			forceDestroy: "Whether a binding is taken away at once, whatever is on its way. What then " +
-				"arrives for the address is unroutable. The cascade's queue of unroutable messages takes it. " +
-				"Without one, a quorum queue keeps it and a classic queue loses it. That is for one application " +
-				"of many on a cascade that is always busy. Has to be applied before a destroy. Default: `false`.",
-			drainTimeout: "How long the provider waits for empty delay queues before it takes a binding " +
-				"away, such as `10m`. A destroy, a replacement, and a change of `address`, `levels`, `match` or " +
-				"`delivery_exchange` take it away. The delay queues are those of all cascades and ladders that " +
-				"end in the delivery exchange. Any message there counts, because nobody can tell whom it is for " +
-				"without reading it. Entries stay open. If messages are left, the binding stays and the error " +
-				"says where they wait. Has to be applied before a destroy. `timeouts`, if they are given, have " +
-				"to be longer. Default: no waiting, a binding that messages may be on their way to is not taken " +
-				"away.",
+			forceDestroy: "Whether the provider removes a binding at once, even while messages are on their way. " +
+				"Messages that then arrive for the address are unroutable, and go to the cascade's queue of " +
+				"unroutable messages. Without such a queue, a quorum queue keeps the messages and a classic queue " +
+				"loses the messages. Use `force_destroy` for one application of many on a cascade that is always " +
+				"busy. Apply the value before a destroy. Default: `false`.",
+			drainTimeout: "How long the provider waits for empty delay queues before it removes a binding, such as " +
+				"`10m`. A destroy, a replacement, and a change of `address`, `levels`, `match` or " +
+				"`delivery_exchange` remove a binding. The provider looks at the delay queues of all cascades and " +
+				"ladders that end in the delivery exchange. Any message there counts, because the provider cannot " +
+				"tell its address without reading the message. Entries stay open. If messages are left, the binding " +
+				"stays, and the error says where the messages wait. Apply the value before a destroy. Given " +
+				"`timeouts` have to be longer. Default: no waiting, and a binding stays while messages may be on " +
+				"their way to it.",
 		})),
+		StandIn: func(d *delay.Destination, unknown map[string]bool) {
+			if unknown["delivery_exchange"] {
+				d.DeliveryExchange = "delivery~"
+			}
+			if unknown["address"] {
+				d.Address = "a"
+			}
+			if unknown["levels"] && d.Match == delay.Exact {
+				d.Levels = 1
+			}
+			if (unknown["queue"] || unknown["exchange"]) && d.Queue == "" && d.Exchange == "" {
+				d.Queue = "queue~"
+			}
+		},
 		Resolve: func(given delay.Destination) (x attribute.Resolved[delay.Destination], err error) {
 			b, err := given.Binding()
 			x.Config, x.Desired.Bindings = given, topology.NewBindings(b)
@@ -92,7 +107,7 @@ var destinations = &kind[delay.Destination]{
 		"delivery_exchange": identityschema.StringAttribute{RequiredForImport: true,
 			Description: "Exchange that the messages come from."},
 		"queue": identityschema.StringAttribute{OptionalForImport: true,
-			Description: "Queue that takes the messages. This or exchange is given."},
+			Description: "Queue that takes the messages. Give either a queue or an exchange."},
 		"exchange": identityschema.StringAttribute{OptionalForImport: true,
 			Description: "Exchange that takes the messages."},
 		"routing_key": identityschema.StringAttribute{RequiredForImport: true,
@@ -114,62 +129,60 @@ var destinations = &kind[delay.Destination]{
 var destinationAttributes = []attribute.Attribute[delay.Destination]{
 	{
 		Name: "vhost", Default: tfvalue.DefaultVhost, Alters: true,
-		Field: attribute.Text(func(d *delay.Destination) *string { return &d.Vhost }, "a"),
+		Field: attribute.Text(func(d *delay.Destination) *string { return &d.Vhost }),
 		Doc:   "Virtual host. Default: `/`. A change replaces the destination.",
 	},
 	{
 		Name: "delivery_exchange", Required: true,
-		Field: attribute.Text(func(d *delay.Destination) *string { return &d.DeliveryExchange }, "delivery~a"),
-		Doc: "The topic exchange at the end of the cascade, its attribute " +
-			"`delivery_exchange`. It has to exist. The messages of a [ladder](ladder.md) can be received in " +
-			"the same way, with its `levels`, unless it has a `dead_letter_routing_key`.",
+		Field: attribute.Text(func(d *delay.Destination) *string { return &d.DeliveryExchange }),
+		Doc: "The topic exchange at the end of the cascade, its attribute `delivery_exchange`. The exchange has to " +
+			"exist. A destination can also receive the messages of a [ladder](ladder.md), with the ladder's " +
+			"`levels`, unless the ladder has a `dead_letter_routing_key`.",
 	},
 	{
-		Name:  "levels",
-		Field: attribute.Count(func(d *delay.Destination) *int { return &d.Levels }, 1, 2, 0, 0),
-		Doc: fmt.Sprintf("Number of words before the address in a routing key, 1 to %d: `length(<cascade>.units)`, or "+
-			"the attribute `levels` of a ladder. Required, unless `match` is `suffix`; then it is left out.",
+		Name: "levels", CheckedBy: []string{"match"},
+		Field: attribute.Count(func(d *delay.Destination) *int { return &d.Levels }),
+		Doc: fmt.Sprintf("Number of words before the address in a routing key, 1 to %d: `length(<cascade>.units)`, "+
+			"or the attribute `levels` of a ladder. Required, unless `match` is `suffix`: then leave `levels` out.",
 			delay.MaxLevels),
 	},
 	{
 		Name: "address", Required: true,
-		Field: attribute.Text(func(d *delay.Destination) *string { return &d.Address }, "a", "b"),
-		Doc: "The address: one word, or several joined by dots, without the wildcards `*` and `#`, and without a " +
-			"`~` before another character. With its key it can have as many bytes as AMQP allows, 255 in all: with " +
-			"28 levels, 199 remain for it.",
+		Field: attribute.Text(func(d *delay.Destination) *string { return &d.Address }),
+		Doc: "The address: one word, or several joined by dots, without the wildcards `*` and `#`, and without a `~` " +
+			"before another character. AMQP allows 255 bytes for the whole key: with 28 levels, 199 bytes remain for " +
+			"the address.",
 	},
 	{
 		Name: "match", Default: string(delay.Exact),
-		Field: attribute.Choice(func(d *delay.Destination) *delay.Match { return &d.Match }, delay.Exact, delay.Suffix),
+		Field: attribute.Text(func(d *delay.Destination) *delay.Match { return &d.Match }),
 		Doc: "`exact` takes the messages for this address. `suffix` binds with " +
 			"`#.<address>`, as NServiceBus and Celery do. The address `orders` then also takes the messages " +
 			"for `eu.orders`, and for any other address that ends with `.orders`. Default: `exact`.",
 	},
 	{
-		Name:  "queue",
-		Field: attribute.Text(func(d *delay.Destination) *string { return &d.Queue }, "", "", "queue~a", "queue~a"),
-		Doc: "Queue that takes the messages. It has to exist. Exactly one of `queue` and " +
-			"`exchange` is given.",
+		Name: "queue", CheckedBy: []string{"exchange"},
+		Field: attribute.Text(func(d *delay.Destination) *string { return &d.Queue }),
+		Doc:   "Queue that takes the messages. The queue has to exist. Give either `queue` or `exchange`.",
 	},
 	{
-		Name: "exchange",
-		Field: attribute.Text(func(d *delay.Destination) *string { return &d.Exchange }, "", "", "exchange~a",
-			"exchange~a"),
-		Doc: "Exchange that takes the messages, with the routing key that they have at the " +
-			"delivery exchange, the delay included. It has to exist.",
+		Name: "exchange", CheckedBy: []string{"queue", "delivery_exchange"},
+		Field: attribute.Text(func(d *delay.Destination) *string { return &d.Exchange }),
+		Doc: "Exchange that takes the messages, with the routing key that they have at the delivery exchange, the " +
+			"delay included. The exchange has to exist.",
 	},
 	{
 		Name: "triggers",
 		Schema: schema.MapAttribute{Optional: true, ElementType: types.StringType,
 			MarkdownDescription: "Values of other resources to watch, under names of your choice. When one of them " +
-				"changes, the apply binds again if the binding is gone. That is for a cascade with " +
-				"`force_destroy` that is replaced: its delivery exchange goes with all that is bound to it. It is " +
-				"also for a queue or exchange that another resource replaces under the same name. Otherwise the " +
-				"destination does not see that before the next plan. A value that is known in the apply only, and " +
-				"equal then, is no change."},
+				"changes, the apply binds again if the binding is gone. Use `triggers` for a cascade with " +
+				"`force_destroy`, whose replacement removes the delivery exchange with all its bindings. Use " +
+				"`triggers` also for a queue or exchange that another resource replaces under the same name. " +
+				"Otherwise, the destination does not see the replacement before the next plan. A value that is known " +
+				"in the apply only, and equal then, is no change."},
 	},
 	{
-		Name:   routingKey,
+		Name: routingKey, From: []string{"levels", "address", "match"},
 		Schema: tfvalue.ComputedText("Routing key of the binding: `*.` for each level, or `#.`, and then the address."),
 		Show: func(x *attribute.Resolved[delay.Destination], _ topology.Topology, _ attr.Value) attr.Value {
 			return types.StringValue(bindingOf(x.Desired).RoutingKey)
@@ -178,48 +191,12 @@ var destinationAttributes = []attribute.Attribute[delay.Destination]{
 	{
 		Name: leftoverBindings,
 		Schema: schema.ListAttribute{Computed: true, ElementType: types.StringType,
-			MarkdownDescription: "Bindings that an update which broke off has left, or may have left, as import " +
-				"IDs. They take messages, too. Null if there are none. A refresh keeps those that are there, and " +
-				"the plan shows them. The next apply removes all that the configuration does not ask for, as " +
-				"does a destroy. Until then, import none of them elsewhere."},
+			MarkdownDescription: "Bindings that an interrupted update has left, or may have left, as import IDs. " +
+				"These bindings take messages, too. Null if there are none. A refresh keeps existing bindings in " +
+				"this list, and the plan shows them. The next apply removes all bindings that the configuration does " +
+				"not ask for, as does a destroy. Until then, do not import these bindings elsewhere."},
 		Show: showLeftovers,
 	},
-}
-
-// bindingOf is what a destination stands for.
-func bindingOf(t topology.Topology) (only topology.Binding) {
-	for b := range t.Bindings {
-		only = b
-	}
-	return only
-}
-
-// showLeftovers shows the other bindings that are there, the newest last.
-func showLeftovers(x *attribute.Resolved[delay.Destination], there topology.Topology, before attr.Value) attr.Value {
-	left := importid.Bindings(x.Config.Vhost, there.Bindings.Sorted())
-	if i := slices.Index(left, importid.Binding(x.Config.Vhost, bindingOf(x.Desired))); i >= 0 {
-		left = slices.Delete(left, i, i+1)
-	}
-	if len(left) == 0 {
-		return types.ListNull(types.StringType)
-	}
-	ordered := slices.DeleteFunc(leftovers(before), func(id string) bool { return !slices.Contains(left, id) })
-	left = slices.DeleteFunc(left, func(id string) bool { return slices.Contains(ordered, id) })
-	var ids []attr.Value
-	for _, id := range slices.Concat(ordered, left) {
-		ids = append(ids, types.StringValue(id))
-	}
-	return types.ListValueMust(types.StringType, ids)
-}
-
-// leftovers reads leftover_bindings.
-func leftovers(value attr.Value) (ids []string) {
-	given, _ := value.(types.List)
-	for _, each := range given.Elements() {
-		text, _ := each.(types.String)
-		ids = append(ids, text.ValueString())
-	}
-	return ids
 }
 
 func destinationName(x attribute.Resolved[delay.Destination]) string {
@@ -232,85 +209,6 @@ func destinationName(x attribute.Resolved[delay.Destination]) string {
 		address += " and all that ends with ." + address
 	}
 	return fmt.Sprintf("%s, from %s to %s", address, x.Config.DeliveryExchange, to)
-}
-
-// owner is what the private state keeps of a destination: which bindings are its own.
-type owner struct {
-	// Mark is that of all bindings that it has made.
-	Mark string `json:"mark"`
-	// Plain is the import ID of a binding without a mark that it has imported, and not replaced so far.
-	Plain string `json:"plain,omitempty"`
-}
-
-// own are the bindings of a destination that may be there, the one that its state names first. Terraform loses the
-// private state if the provider's process ends in the middle of an apply (Terraform 1.11.4). The binding is then the
-// only one with a mark, if there is one alone.
-func own(
-	ctx context.Context, r *managed[delay.Destination], kept private.State, x attribute.Resolved[delay.Destination],
-	state attribute.Values,
-) (all []topology.Binding, mark string, diags diag.Diagnostics) {
-	o := owner{Mark: rand.Text()}
-	isKept, diags := private.Get(ctx, kept, ownerKey, &o)
-	if b := bindingOf(x.Desired); !isKept && r.Connection.IsKnown() {
-		there, err := r.Connection.Client.Vhost(x.Config.Vhost).BindingsFrom(ctx, b.Source)
-		marked := topology.NewBindings(there...).Where(
-			func(other topology.Binding) bool { return other.Plain() == b && other.DestinationMark() != "" })
-		if err == nil && len(marked) == 1 {
-			o.Mark = marked[0].DestinationMark()
-		}
-	}
-	left := leftovers(state[leftoverBindings])
-	for _, id := range append([]string{importid.Binding(x.Config.Vhost, bindingOf(x.Desired))}, left...) {
-		_, b, err := importid.ParseBinding(id)
-		if err != nil {
-			diags.Append(diagnose.Error("Unreadable state", "leftover_bindings: %s", err))
-		}
-		if id == o.Plain {
-			all = append(all, b)
-		}
-		all = append(all, b.OfDestination(o.Mark))
-	}
-	return all, o.Mark, diags
-}
-
-// keepOwner notes which of the bindings that are there are the destination's own.
-func keepOwner(
-	ctx context.Context, kept private.State, vhost, mark string, there topology.Bindings,
-) diag.Diagnostics {
-	o := owner{Mark: mark}
-	for b := range there {
-		if b.DestinationMark() == "" {
-			o.Plain = importid.Binding(vhost, b)
-		}
-	}
-	return private.Set(ctx, kept, ownerKey, o)
-}
-
-// prepareDestination has all bindings of the destination before the change, and marks the one after it.
-func prepareDestination(
-	ctx context.Context, r *managed[delay.Destination], c *change[delay.Destination],
-) (diags diag.Diagnostics) {
-	mark := rand.Text()
-	if c.before != nil {
-		var all []topology.Binding
-		all, mark, diags = own(ctx, r, c.private, c.had, c.before)
-		c.engine.Before.Bindings, c.engine.Options.Named = topology.NewBindings(all...), all[0]
-	}
-	if c.after != nil {
-		c.engine.After.Bindings = topology.NewBindings(bindingOf(c.gets.Desired).OfDestination(mark))
-	}
-	if c.before != nil && c.after != nil {
-		c.after[leftoverBindings] = c.before[leftoverBindings] // the order of those that are left
-	}
-	return diags
-}
-
-const leftoverBindings = "leftover_bindings"
-
-// rememberOwner is what the private state keeps after a create or an update.
-func rememberOwner(ctx context.Context, c *change[delay.Destination], result engine.Result) diag.Diagnostics {
-	return keepOwner(ctx, c.private, c.engine.Vhost, bindingOf(c.engine.After).DestinationMark(),
-		result.There.Bindings)
 }
 
 // sayOfDestination has the words for what came of a change.
@@ -412,8 +310,6 @@ func parseDestinationID(id string) (attribute.Values, error) {
 	place[string(b.DestinationType)] = types.StringValue(b.Destination)
 	return place, nil
 }
-
-const routingKey = "routing_key"
 
 func checkDestinationIdentity(id attribute.Values) string {
 	if (id.Text("queue") == "") == (id.Text("exchange") == "") {

@@ -15,21 +15,11 @@ type Found struct {
 	DisplayName string
 	// Identity and State are the values of its schemas.
 	Identity, State any
-	// Diagnostics are those of its state.
+	// Diagnostics are those of its state, and what an import of it says.
 	Diagnostics diag.Diagnostics
 }
 
-// FindCascades are the cascades of a vhost.
-func FindCascades(ctx context.Context, vhost string, in *recognize.Inventory) ([]Found, error) {
-	return find(ctx, cascades, vhost, in)
-}
-
-// FindLadders are the ladders of a vhost.
-func FindLadders(ctx context.Context, vhost string, in *recognize.Inventory) ([]Found, error) {
-	return find(ctx, ladders, vhost, in)
-}
-
-func find[C any](ctx context.Context, k *kind[C], vhost string, in *recognize.Inventory) ([]Found, error) {
+func findAll[C any](ctx context.Context, k *kind[C], vhost string, in *recognize.Inventory) ([]Found, error) {
 	var all []Found
 	for _, each := range in.All(ctx) {
 		if each.Kind != k.name {
@@ -45,6 +35,9 @@ func find[C any](ctx context.Context, k *kind[C], vhost string, in *recognize.In
 		}
 		x, diags := k.Of(state)
 		diags.Append(k.SetActual(state, in.Part(x.Desired))...)
+		if k.beside != nil {
+			diags.Append(k.beside(ctx, in, vhost, config)...)
+		}
 		all = append(all, Found{plaintext.Line(k.displayName(x)), k.identityOf(state), state.Object(), diags})
 	}
 	return all, nil

@@ -46,15 +46,15 @@ const defaultWriteTimeout = 10 * time.Minute
 // waited for.
 func timeoutsAttribute(ctx context.Context, drained string) schema.Attribute {
 	say := func(operation string, limit time.Duration, more string) string {
-		return fmt.Sprintf("How long %s may take, such as `90s` or `1h30m`. Default: `%.0fm`%s.", operation,
+		return fmt.Sprintf("How long %s may take, such as `90s`, `1h30m` or `1d`. Default: `%.0fm`%s.", operation,
 			limit.Minutes(), more)
 	}
 	nested, _ := timeouts.Attributes(ctx, timeouts.Opts{
 		Create: true, CreateDescription: say("a create", defaultWriteTimeout, ""),
 		Read: true, ReadDescription: say("a refresh", connection.DefaultReadTimeout, ""),
 		Update: true, UpdateDescription: say("an update", defaultWriteTimeout, drained),
-		Delete: true, DeleteDescription: say("a destroy", defaultWriteTimeout, drained) + " Has to be applied before " +
-			"a destroy.",
+		Delete: true, DeleteDescription: say("a destroy", defaultWriteTimeout, drained) + " Apply the value before a " +
+			"destroy.",
 	}).(schema.SingleNestedAttribute)
 	for name, each := range nested.Attributes {
 		text, _ := each.(schema.StringAttribute)
@@ -64,19 +64,24 @@ func timeoutsAttribute(ctx context.Context, drained string) schema.Attribute {
 	return nested
 }
 
-func timeoutsOf(v attribute.Values) timeouts.Value {
+// timeoutOf is how long the attribute says that an operation may take. The library of that attribute is not asked: it
+// reads Go's syntax, which has no days.
+func timeoutOf(v attribute.Values, operation string, otherwise time.Duration) time.Duration {
 	given, _ := v["timeouts"].(timeouts.Value)
-	return given
+	if limit, isGiven := tfvalue.DurationIn(given.Attributes()[operation]); isGiven {
+		return limit
+	}
+	return otherwise
 }
 
-func writeTimeout(ctx context.Context, v attribute.Values, verb string) (time.Duration, diag.Diagnostics) {
-	switch given, drain := timeoutsOf(v), optionsOf(v).Guard.Drain; verb {
+func writeTimeout(v attribute.Values, verb string) time.Duration {
+	switch drain := optionsOf(v).Guard.Drain; verb {
 	case "create":
-		return given.Create(ctx, defaultWriteTimeout)
+		return timeoutOf(v, "create", defaultWriteTimeout)
 	case "update":
-		return given.Update(ctx, defaultWriteTimeout+drain)
+		return timeoutOf(v, "update", defaultWriteTimeout+drain)
 	default:
-		return given.Delete(ctx, defaultWriteTimeout+drain)
+		return timeoutOf(v, "delete", defaultWriteTimeout+drain)
 	}
 }
 
@@ -87,19 +92,17 @@ func optionsOf(v attribute.Values) engine.Options {
 }
 
 // checkDrainTimeout makes sure that each operation that waits has the time for it.
-func checkDrainTimeout(ctx context.Context, v attribute.Values) (diags diag.Diagnostics) {
+func checkDrainTimeout(_ context.Context, v attribute.Values) (diags diag.Diagnostics) {
 	drain := optionsOf(v).Guard.Drain
 	if !tfvalue.IsGiven(v["drain_timeout"]) {
 		return nil
 	}
 	for _, operation := range []string{"delete", "update"} {
-		limit, more := writeTimeout(ctx, v, operation)
-		if limit <= drain && !more.HasError() {
-			more.Append(diagnose.Invalid(path.Root("drain_timeout"), fmt.Errorf("drain_timeout is %s, which does not "+
+		if limit := writeTimeout(v, operation); limit <= drain {
+			diags.Append(diagnose.Invalid(path.Root("drain_timeout"), fmt.Errorf("drain_timeout is %s, which does not "+
 				"fit into timeouts.%s, %s. Make that longer, or leave it out", delay.DurationText(drain), operation,
 				delay.DurationText(limit))))
 		}
-		diags.Append(more...)
 	}
 	return diags
 }

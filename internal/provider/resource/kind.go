@@ -5,12 +5,18 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/identityschema"
+	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/connection"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/private"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
@@ -27,6 +33,9 @@ type kind[C any] struct {
 	// identity are the attributes that tell one from another on a broker. An update may change a mutable one.
 	identity        map[string]identityschema.Attribute
 	mutableIdentity bool
+	// checkTogether says which attributes of a configuration do not go together, where a state may have both. Nil is
+	// for none.
+	checkTogether func(config attribute.Values) delay.Errors
 	// parseID reads an identity from an import ID, and checkIdentity says why one is wrong.
 	parseID       func(id string) (attribute.Values, error)
 	checkIdentity func(id attribute.Values) string
@@ -34,6 +43,8 @@ type kind[C any] struct {
 	find func(ctx context.Context, r *managed[C], id attribute.Values, kept private.State) (C, diag.Diagnostics)
 	// recognize reads the configuration of what has an entry exchange off the broker.
 	recognize func(ctx context.Context, look recognize.Lookup, vhost, entry string) (C, error)
+	// beside says what an import leaves out or assumes, by all that the vhost has. Nil is for nothing.
+	beside func(ctx context.Context, there *recognize.Inventory, vhost string, config C) diag.Diagnostics
 	// displayName says in a few words which one something is, beside its identity.
 	displayName func(x attribute.Resolved[C]) string
 
@@ -48,8 +59,36 @@ type kind[C any] struct {
 	complete func(plan, state attribute.Values)
 	// twoWays tells whether a change in place may double messages. Nil is for never.
 	twoWays func(before, after topology.Topology) bool
+	// keys are those that ask for the delays, by label. Nil is for keys that a change in place does not take away.
+	keys func(C) map[string]string
 	// look says what a plan would do to what there is, and lookAtDestroy that of a destroy.
 	look, lookAtDestroy func(ctx context.Context, r *managed[C], p planning)
+}
+
+// managed is what Terraform does with the resources of a kind.
+type managed[C any] struct {
+	connection.Configured
+	kind *kind[C]
+}
+
+// change is one that is to be made. Before is nil in a create, and after in a destroy.
+type change[C any] struct {
+	verb          string
+	before, after attribute.Values
+	// had and gets are what they stand for.
+	had, gets attribute.Resolved[C]
+	engine    engine.Change
+	private   private.State
+	// owner is the owner's mark of a cascade or ladder, empty in a destroy if it has none.
+	owner string
+}
+
+// planning is a plan as it is made.
+type planning struct {
+	req  resource.ModifyPlanRequest
+	resp *resource.ModifyPlanResponse
+	// state is nil for a create, and plan for a destroy.
+	config, state, plan attribute.Values
 }
 
 // alteredBy lists the attributes that change, if an exchange or queue gets other arguments or another name with them.
@@ -116,4 +155,53 @@ func (k *kind[C]) lostQueues(state, plan attribute.Values) []topology.Queue {
 		return nil
 	}
 	return slices.Collect(maps.Values(before.Desired.Extras(after.Desired).Queues))
+}
+
+// lostKeys are the keys by which a delay is no longer asked for that stays, by its label.
+func (k *kind[C]) lostKeys(before, after C) map[string]string {
+	if k.keys == nil {
+		return nil
+	}
+	lost, keys := k.keys(before), k.keys(after)
+	kept := slices.Collect(maps.Values(keys))
+	maps.DeleteFunc(lost, func(label, key string) bool {
+		_, stays := keys[label]
+		return !stays || slices.Contains(kept, key)
+	})
+	return lost
+}
+
+// resolve works out what the two sides of a change stand for.
+func (r *managed[C]) resolve(ctx context.Context, c *change[C], now attribute.Values) (diags diag.Diagnostics) {
+	c.engine = engine.Change{Kind: r.kind.name, Vhost: now.Text("vhost"), Options: optionsOf(now)}
+	var more diag.Diagnostics
+	if c.before != nil {
+		c.had, more = r.kind.Of(c.before)
+		c.engine.Before = c.had.Desired
+		diags.Append(diagnose.OfState(more)...)
+	}
+	if c.after != nil {
+		c.gets, more = r.kind.Of(c.after)
+		c.engine.After = c.gets.Desired
+		diags.Append(more...)
+	}
+	if diags.HasError() {
+		return diags
+	}
+	if c.before != nil && c.after != nil {
+		altered, more := r.kind.alteredBy(c.before, c.after)
+		diags.Append(more...)
+		c.engine.Options.Rebuild = len(altered) > 0
+	}
+	if r.kind.prepare != nil {
+		diags.Append(r.kind.prepare(ctx, r, c)...)
+	}
+	return diags
+}
+
+// identityOf is what tells one from another on a broker.
+func (k *kind[C]) identityOf(v attribute.Values) types.Object {
+	id := maps.Clone(v)
+	maps.DeleteFunc(id, func(name string, _ attr.Value) bool { return k.identity[name] == nil })
+	return id.Object()
 }

@@ -10,11 +10,15 @@ import (
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/private"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -23,30 +27,28 @@ import (
 // ladders are the resources rabbitmqdelay_ladder.
 var ladders = &kind[delay.LadderConfig]{
 	name: "ladder", identity: entryIdentity,
-	doc: "A few fixed delays, each with a queue of its own, for retries with backoff and the " +
-		"like. An application publishes to the entry exchange with the routing key `<delay>.<address>`, such as " +
-		"`30s.orders`. The message arrives at the delivery exchange, with that key, when the delay is over. " +
-		"Where any delay has to be possible, take a [cascade](cascade.md).\n\n" +
-		"Every exchange, queue, argument and binding is known in the plan. The state holds the objects that the " +
-		"broker has. So every deviation shows as a difference, and one apply repairs it. Delays are added and " +
-		"removed in place.\n\n" +
+	doc: "A few fixed delays, each with a queue of its own, for retries with backoff and the like. An application " +
+		"publishes to the entry exchange with the routing key `<delay>.<address>`, such as `30s.orders`. The message " +
+		"arrives at the delivery exchange, with that key, when the delay is over. Where any delay has to be " +
+		"possible, take a [cascade](cascade.md).\n\n" +
+		"The plan shows every exchange, queue, argument and binding. The state holds the objects that the broker " +
+		"has. So a plan shows every deviation as a difference, and one apply repairs all of them. Delays are added " +
+		"and removed in place.\n\n" +
 		ownerDescription("ladder") + "\n\n" + rebuildDescription("ladder"),
 	Table: attribute.Table[delay.LadderConfig]{
 		Attributes: slices.Concat(ladderAttributes, aroundAttributes(aroundWords{
-			kind: "ladder", delivery: "a topic exchange; with `dead_letter_routing_key`, one that the " +
-				"ladder does not create may have any type",
+			kind: "ladder", delivery: "a topic exchange. With `dead_letter_routing_key`, an exchange that the ladder " +
+				"does not create may have any type",
 			shrinking: "the removal of a delay", instead: ", or give deliver_to_queue",
-		}, tfvalue.DelayPosition, func(c *delay.LadderConfig) around {
-			return around{&c.Vhost, &c.Name, &c.DeliveryExchange, &c.CreateDeliveryExchange, &c.ParkUnroutable,
-				&c.QueueType, &c.QueueArguments, "", &c.QuorumOptions}
-		})),
+		}, tfvalue.DelayPosition, aroundLadder)),
+		StandIn: standInForLadder,
 		Resolve: func(given delay.LadderConfig) (attribute.Resolved[delay.LadderConfig], error) {
 			l, err := given.Resolve()
 			if err != nil {
 				return attribute.Resolved[delay.LadderConfig]{}, err
 			}
-			return attribute.Resolved[delay.LadderConfig]{Config: delay.LadderConfig(l), Depiction: tfvalue.OfLadder(l),
-				Scale: ladderScale}, nil
+			return attribute.Resolved[delay.LadderConfig]{Config: delay.LadderConfig(l),
+				ObjectMaps: tfvalue.OfLadder(l), Scale: ladderScale}, nil
 		},
 	},
 	recognize: func(ctx context.Context, look recognize.Lookup, vhost, entry string) (delay.LadderConfig, error) {
@@ -56,11 +58,107 @@ var ladders = &kind[delay.LadderConfig]{
 	displayName: func(x attribute.Resolved[delay.LadderConfig]) string {
 		return fmt.Sprintf("%s (%s)", cmp.Or(x.Config.Name, x.Desired.Entry), strings.Join(x.Config.Delays, ", "))
 	},
-	parseID: parseEntryID("retry.entry"), checkIdentity: checkEntryIdentity, find: findTopology[delay.LadderConfig],
+	parseID: parseEntryID("retry.entry"), checkIdentity: checkEntryIdentity, find: findLadder, beside: besideLadder,
 	prepare: prepareTopology[delay.LadderConfig], say: sayOfTopology[delay.LadderConfig],
 	remember: rememberTopology[delay.LadderConfig], read: readTopology[delay.LadderConfig],
-	complete: keepDeliveryType, twoWays: twoWays,
-	look: lookAtTopology[delay.LadderConfig], lookAtDestroy: lookAtDestroy[delay.LadderConfig],
+	complete: keepDeliveryType, twoWays: takesTwoWays, checkTogether: checkDeliversToQueue,
+	keys: func(c delay.LadderConfig) map[string]string { return delay.Ladder(c).Keys() },
+	look: func(ctx context.Context, r *managed[delay.LadderConfig], p planning) {
+		lookAtTopology(ctx, r, p)
+		p.resp.Diagnostics.Append(warnLiteral(p)...)
+	},
+	lookAtDestroy: lookAtTopologyDestroy[delay.LadderConfig],
+}
+
+// aroundLadder is the part of a ladder that cascades have, too.
+func aroundLadder(c *delay.LadderConfig) around {
+	return around{&c.Vhost, &c.Name, &c.DeliveryExchange, &c.CreateDeliveryExchange, &c.ParkUnroutable, &c.QueueType,
+		&c.QueueArguments, "", &c.QuorumOptions}
+}
+
+// standInForLadder has the delays that other attributes name, and a key for each.
+func standInForLadder(c *delay.LadderConfig, unknown map[string]bool) {
+	aroundLadder(c).standIn(unknown, c.DeliverToQueue == "")
+	if unknown["delays"] {
+		c.Delays = []string{"1s"}
+		for _, byLabel := range []map[string]string{c.BindingKeys, c.QueueNames} {
+			if byLabel != nil {
+				c.Delays = slices.Sorted(maps.Keys(byLabel))
+			}
+		}
+	}
+	if unknown["binding_keys"] {
+		c.BindingKeys = map[string]string{}
+		for _, label := range c.Delays {
+			c.BindingKeys[label] = label
+		}
+	}
+}
+
+// findLadder finds a ladder, and says what an import of it leaves out or assumes.
+func findLadder(
+	ctx context.Context, r *managed[delay.LadderConfig], id attribute.Values, kept private.State,
+) (found delay.LadderConfig, diags diag.Diagnostics) {
+	if found, diags = findTopology(ctx, r, id, kept); diags.HasError() {
+		return found, diags
+	}
+	vhost := r.Connection.Client.Vhost(id.Text("vhost"))
+	there, err := engine.Inventory(ctx, vhost, recognize.CanBeEntry)
+	if err != nil { // no reason to refuse the import
+		s := diagnose.OfEntry(r.kind.name, vhost.Name(), id.Text("entry_exchange"))
+		failed := s.Failed("look for queues beside", err)
+		return found, append(diags, diagnose.Warning(failed.Summary(), "%s", failed.Detail()))
+	}
+	return found, append(diags, besideLadder(ctx, there, vhost.Name(), found)...)
+}
+
+// besideLadder names the queues that an import leaves out: a damaged delay queue is one of these. Where a missing
+// delivery exchange is taken for a topic exchange, it says so.
+func besideLadder(
+	ctx context.Context, there *recognize.Inventory, vhost string, config delay.LadderConfig,
+) (diags diag.Diagnostics) {
+	l := delay.Ladder(config)
+	s := diagnose.OfEntry("ladder", vhost, l.EntryExchange)
+	leftOut, err := recognize.LeftOut(ctx, there, l.Expand())
+	if err != nil {
+		return diag.Diagnostics{s.Failed("import", err)}
+	}
+	diags.Append(s.LeavesOut(leftOut)...)
+	diags.Append(s.Unbound(there.Unbound(l.Expand()))...)
+	if there.AssumesTopic(l) {
+		diags.Append(s.AssumesTopic(l.DeliveryExchange))
+	}
+	return diags
+}
+
+// checkDeliversToQueue refuses to say of a delivery exchange who creates it where there is none.
+func checkDeliversToQueue(config attribute.Values) delay.Errors {
+	const name = "create_delivery_exchange"
+	queue := config.Text("deliver_to_queue")
+	if queue == "" || !tfvalue.IsGiven(config[name]) || config.IsTrue(name) { // an import writes that it is true
+		return nil
+	}
+	return delay.Errors{{Attribute: name, Message: fmt.Sprintf("is false beside deliver_to_queue, %q, with which "+
+		"there is no delivery exchange; leave one of the two out", queue)}}
+}
+
+// warnLiteral says of new keys of a direct exchange that they look like patterns.
+func warnLiteral(p planning) diag.Diagnostics {
+	isSame := func(name string) bool { return p.state != nil && p.state[name].Equal(p.plan[name]) }
+	const kind, keys = "entry_exchange_type", "binding_keys"
+	if p.plan.Text(kind) != string(delay.Direct) || isSame(kind) && isSame(keys) {
+		return nil
+	}
+	var patterns []string
+	given, _ := p.plan[keys].(types.Map)
+	for _, element := range given.Elements() {
+		key, _ := element.(types.String)
+		if topology.ParseTopicKey(key.ValueString()).IsPattern() {
+			patterns = append(patterns, key.ValueString())
+		}
+	}
+	slices.Sort(patterns)
+	return diagnose.OfEntry("ladder", p.plan.Text("vhost"), p.plan.Text("entry_exchange")).LiteralKeys(patterns)
 }
 
 // ladderScale is what the delays of a ladder are written in: the label of one stands before the address.
@@ -69,140 +167,109 @@ var ladderScale = delay.Scale{Units: []time.Duration{0}}
 // ladderAttributes are those that only ladders have.
 var ladderAttributes = []attribute.Attribute[delay.LadderConfig]{
 	{
-		Name: "entry_exchange", Decided: true, Alters: true,
-		Field: attribute.Text(func(c *delay.LadderConfig) *string { return &c.EntryExchange }, "entry~a", "entry~b"),
+		Name: "entry_exchange", Decided: true, From: []string{"name"}, CheckedBy: namesBy, Alters: true,
+		Field: attribute.Text(func(c *delay.LadderConfig) *string { return &c.EntryExchange }),
 		Doc:   "The exchange to publish to. Default: `<name>.entry`. A change replaces the ladder.",
 	},
 	{
-		Name: "entry_exchange_type", Default: string(delay.Topic), Alters: true,
-		Field: attribute.Choice(func(c *delay.LadderConfig) *delay.ExchangeType { return &c.EntryExchangeType },
-			delay.Topic, delay.Direct),
+		Name: "entry_exchange_type", Default: string(delay.Topic), CheckedBy: []string{"binding_keys"}, Alters: true,
+		Field: attribute.Text(func(c *delay.LadderConfig) *delay.ExchangeType { return &c.EntryExchangeType }),
 		Doc: "Type of the entry exchange: `topic`, or with `binding_keys` also `direct`. A direct exchange takes " +
 			"the keys as they are. Default: `topic`. A change rebuilds the ladder.",
 	},
 	{
-		Name: "publisher",
+		Name: "publisher", From: slices.Concat(entryBy, []string{"delays", "binding_keys"}),
 		Schema: schema.ObjectAttribute{Computed: true, AttributeTypes: tfvalue.LadderPublisherTypes,
 			MarkdownDescription: tfvalue.LadderPublisherDescription + " An output of this attribute has its planned " +
-				"value, even if the apply is refused. Hand over that of the " +
-				"[data source](../data-sources/ladder.md)."},
+				"value, even if the apply is refused. Hand over the object of the [data " +
+				"source](../data-sources/ladder.md)."},
 		Show: func(r *attribute.Resolved[delay.LadderConfig], _ topology.Topology, _ attr.Value) attr.Value {
 			return tfvalue.LadderPublisherValue(delay.Ladder(r.Config))
 		},
 	},
 	{
-		Name:   "levels",
+		Name: "levels", From: []string{"dead_letter_routing_key", "deliver_to_queue", "binding_keys"},
 		Schema: schema.Int64Attribute{Computed: true, MarkdownDescription: tfvalue.LadderLevelsDescription},
 		Show: func(r *attribute.Resolved[delay.LadderConfig], _ topology.Topology, _ attr.Value) attr.Value {
-			return tfvalue.LadderLevelsValue(delay.Ladder(r.Config))
+			return tfvalue.NumberOrNull(delay.Ladder(r.Config).Levels())
 		},
 	},
 	{
-		Name: "dead_letter_routing_key", Alters: true,
-		Field: attribute.Text(func(c *delay.LadderConfig) *string { return &c.DeadLetterRoutingKey }, "key~a", ""),
-		Doc: "Routing key with which every message gets to the delivery exchange, in the " +
-			"place of its own (`x-dead-letter-routing-key`). The delay alone is then enough as " +
-			"a key for publishers. A change rebuilds the ladder.",
+		Name: "dead_letter_routing_key", CheckedBy: []string{"deliver_to_queue"}, Alters: true,
+		Field: attribute.Text(func(c *delay.LadderConfig) *string { return &c.DeadLetterRoutingKey }),
+		Doc: "Routing key with which every message gets to the delivery exchange, in place of its own key " +
+			"(`x-dead-letter-routing-key`). The delay alone is then enough as a key for publishers. A change " +
+			"rebuilds the ladder.",
 	},
 	{
-		Name: "deliver_to_queue", Alters: true,
-		Field: attribute.Text(func(c *delay.LadderConfig) *string { return &c.DeliverToQueue }, "work~a", "work~b", "",
-			""),
+		Name: "deliver_to_queue", CheckedBy: namesBy, Alters: true,
+		Field: attribute.Text(func(c *delay.LadderConfig) *string { return &c.DeliverToQueue }),
 		Doc: "Queue to which every message goes when its delay is over, through the default exchange " +
-			"(`x-dead-letter-exchange` is empty, and `x-dead-letter-routing-key` is the queue). It takes the place " +
-			"of the delivery exchange. The ladder neither declares nor changes the queue, which may come later. The " +
-			"delay alone is enough as a key for publishers. See " +
-			"[Ladders](../guides/ladders.md#deliver-to-one-queue). A change rebuilds the ladder.",
+			"(`x-dead-letter-exchange` is empty, and `x-dead-letter-routing-key` is the queue). This queue takes the " +
+			"place of the delivery exchange. The ladder neither declares nor changes the queue, which may come " +
+			"later. The delay alone is enough as a key for publishers. See " +
+			"[Deliver to one queue](../guides/ladders.md#deliver-to-one-queue). A change rebuilds the ladder.",
 	},
 	{
 		// The delays are labels of routing keys: "60s" and "1m" are two. A single one may be all there is, so that the
 		// name of its queue needs no verb.
 		Name: "delays", Required: true, InPlace: true,
-		Field:  attribute.Texts(func(c *delay.LadderConfig) *[]string { return &c.Delays }).Sampled(4, sampleDelays),
+		Field:  attribute.Texts(func(c *delay.LadderConfig) *[]string { return &c.Delays }),
 		SameBy: []string{"delays"},
 		Same: func(_ *delay.LadderConfig, planned, state attr.Value) bool {
 			return slices.Equal(sortedTexts(planned), sortedTexts(state))
 		},
-		Doc: "The delays, such as `[\"5s\", \"30s\", \"5m\", \"1h\"]`: durations of " +
-			"whole milliseconds up to ten years (`87600h`), without a dot. As it is written, a delay is " +
-			"the first word of the routing keys that ask for it. So a change from `60s` to `1m` removes " +
-			"one delay and adds another. A delay that is added gets its queue in place. One that is " +
-			"removed takes no further messages, and its queue is deleted as soon as it is empty. A queue " +
-			"that holds messages is guarded as in a destroy. An import and a list write the shortest first. Another " +
-			"order is no change.",
+		Doc: "The delays, such as `[\"5s\", \"30s\", \"5m\", \"1h\"]`: durations of whole milliseconds up to ten " +
+			"years (`87600h`), without a dot. A delay, exactly as written, is the first word of the routing keys " +
+			"that ask for this delay. So a change from `60s` to `1m` removes one delay and adds another. An added " +
+			"delay gets its queue in place. A removed delay takes no further messages, and its queue is deleted as " +
+			"soon as the queue is empty. A queue that holds messages is guarded as in a destroy. An import and a " +
+			"list write the shortest first. Another order is no change.",
 	},
 	{
-		Name: "name", Alters: true,
-		Field: attribute.Text(func(c *delay.LadderConfig) *string { return &c.Name }, "name~a", "name~b"),
+		Name: "name", CheckedBy: namesBy, Alters: true,
+		Field: attribute.Text(func(c *delay.LadderConfig) *string { return &c.Name }),
 		Doc: "Beginning of all names that are not given. Required unless " +
 			"`entry_exchange`, `queue_name` and `delivery_exchange` are given and `park_unroutable` is " +
 			"`false`. A change replaces the ladder if the entry exchange gets another name, and rebuilds " +
 			"it if other objects do.",
 	},
 	{
-		Name: "queue_name", Decided: true, Alters: true,
-		Field: attribute.Text(func(c *delay.LadderConfig) *delay.LabelFormat { return &c.QueueName }, "queue~a%s",
-			"queue~b%s"),
+		Name: "queue_name", Decided: true, From: []string{"name", "queue_names"}, CheckedBy: namesBy, Alters: true,
+		Field:  attribute.Text(func(c *delay.LadderConfig) *delay.LabelFormat { return &c.QueueName }),
 		SameBy: []string{"delays"},
 		Same: func(c *delay.LadderConfig, planned, state attr.Value) bool {
 			return delay.LabelFormat(format(planned)).Same(delay.LabelFormat(format(state)), c.Delays)
 		},
-		Doc: "Names of the delay queues, as a format with `%s` in the place of the " +
-			"delay; a literal percent sign is `%%`. With a single delay, a name without `%s` will do. " +
-			"Default: `<name>.delay-%s`, unless `queue_names` is given. A change rebuilds the ladder.",
+		Doc: "Names of the delay queues, as a format with `%s` in the place of the delay; a literal percent sign is " +
+			"`%%`. With a single delay, a name without `%s` is enough. Default: `<name>.delay-%s`, unless " +
+			"`queue_names` is given. A change rebuilds the ladder.",
 	},
 	{
-		Name: "queue_names", InPlace: true,
-		Field: attribute.TextsByKey(func(c *delay.LadderConfig) *map[string]string { return &c.QueueNames }, 4,
-			sampleByLabel(func(c *delay.LadderConfig) *map[string]string { return &c.QueueNames }, "queue")),
+		Name: "queue_names", CheckedBy: namesBy, InPlace: true,
+		Field: attribute.TextsByKey(func(c *delay.LadderConfig) *map[string]string { return &c.QueueNames }),
 		Doc: "Names of the delay queues by delay, such as `{ \"7s\" = \"retry-1\", \"70s\" = \"retry-2\" }`, where " +
 			"no `queue_name` gives them. Each of the `delays` has one. A change rebuilds the ladder, unless a delay " +
 			"is only added or removed.",
 	},
 	{
-		Name: "binding_keys", InPlace: true,
-		Field: attribute.TextsByKey(func(c *delay.LadderConfig) *map[string]string { return &c.BindingKeys }, 3,
-			sampleByLabel(func(c *delay.LadderConfig) *map[string]string { return &c.BindingKeys }, "key")),
-		Doc: "Keys by which messages ask for the delays, as an application uses them, such as " +
-			"`{ \"5s\" = \"retry.1\", \"1m\" = \"retry.2\" }`. Each of the `delays` has one. No message may fit two " +
-			"of them. A message keeps its key, unless `dead_letter_routing_key` or `deliver_to_queue` is given. No " +
-			"[destination](destination.md) can be made for such keys: `levels` is null. Others may bind objects of " +
-			"their own to the entry exchange. These bindings are theirs, and a destroy takes them along. Default: " +
-			"`<delay>.*.#`, or `<delay>.#` where all messages leave with one key. A change is an update in place. " +
-			"Where a delay takes over the key of another one, it rebuilds the ladder. See " +
-			"[Keys of its own](../guides/ladders.md#keys-of-its-own).",
+		Name: "binding_keys", CheckedBy: []string{"delays", "entry_exchange_type"}, InPlace: true,
+		Field: attribute.TextsByKey(func(c *delay.LadderConfig) *map[string]string { return &c.BindingKeys }),
+		Doc: "Keys by which messages ask for the delays, as an application uses them, such as `{ \"5s\" = " +
+			"\"retry.1\", \"1m\" = \"retry.2\" }`. Each of the `delays` has one. No message may fit two keys. A " +
+			"message keeps its key, unless `dead_letter_routing_key` or `deliver_to_queue` is given. No " +
+			"[destination](destination.md) can be made for such keys: `levels` is null. Other applications may bind " +
+			"their own objects to the entry exchange. The ladder leaves these bindings alone, but a destroy removes " +
+			"them with the exchange. Default: `<delay>.*.#`, or `<delay>.#` where all messages leave with one key. A " +
+			"change is an update in place, and the plan names the keys that go. A change by which a delay takes over " +
+			"the key of another delay rebuilds the ladder. See [Keys of its " +
+			"own](../guides/ladders.md#keys-of-its-own).",
 	},
 }
 
-// sampleDelays goes by the delays that other attributes name, where these are known.
-func sampleDelays(c *delay.LadderConfig, which int) {
-	more := [][]string{{"11119ms"}, {"22229ms"}, nil, nil}[which]
-	c.Delays = slices.Concat(c.Delays, more)
-	for _, byLabel := range []map[string]string{c.BindingKeys, c.QueueNames} {
-		if byLabel != nil {
-			c.Delays = slices.Sorted(maps.Keys(byLabel))
-		}
-	}
-}
-
-// sampleByLabel gives each delay a text of its own. The third sample and those after it are none.
-func sampleByLabel(
-	of func(*delay.LadderConfig) *map[string]string, what string,
-) func(c *delay.LadderConfig, which int) {
-	return func(c *delay.LadderConfig, which int) {
-		*of(c) = nil
-		if which < 2 {
-			*of(c) = map[string]string{}
-			for _, label := range c.Delays {
-				(*of(c))[label] = fmt.Sprintf("%s~%c~%s", what, 'a'+which, label)
-			}
-		}
-	}
-}
-
-// twoWays tells whether a message may take two ways while the bindings change: an old one to one queue, and a new one
-// to another.
-func twoWays(before, after topology.Topology) bool {
+// takesTwoWays tells whether a message may take two ways while the bindings change: an old one to one queue, and a new
+// one to another.
+func takesTwoWays(before, after topology.Topology) bool {
 	entry := after.Exchanges[after.Entry]
 	for old := range before.Bindings {
 		for added := range after.Bindings {
@@ -224,4 +291,9 @@ func sortedTexts(value attr.Value) (texts []string) {
 	}
 	slices.Sort(texts)
 	return texts
+}
+
+// FindLadders are the ladders of a vhost.
+func FindLadders(ctx context.Context, vhost string, in *recognize.Inventory) ([]Found, error) {
+	return findAll(ctx, ladders, vhost, in)
 }

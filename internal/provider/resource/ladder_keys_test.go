@@ -70,7 +70,7 @@ func TestChangesOfKeys(t *testing.T) {
 	}
 }
 
-// Delays that are not known have to be those that the keys name. Unknown keys leave names and queues as they are.
+// Unknown keys leave names and queues as they are, and unknown delays and keys the entry.
 func TestUnknownKeys(t *testing.T) {
 	texts := types.MapType{ElemType: types.StringType}
 	for name, test := range map[string]struct {
@@ -78,20 +78,70 @@ func TestUnknownKeys(t *testing.T) {
 		unknown []string
 	}{
 		"delays": {attribute.Values{"delays": types.ListUnknown(types.StringType),
-			"binding_keys": tfvalue.TextsByKey(map[string]string{"5s": "a", "1m": "b"})}, nil},
+			"binding_keys": tfvalue.TextsByKey(map[string]string{"5s": "a", "1m": "b"})},
+			[]string{"bindings", "publisher", "queues", "summary"}},
 		"keys": {attribute.Values{"delays": textList("5s", "1m"), "binding_keys": tfvalue.Unknown(texts)},
-			[]string{"bindings", "levels", "publisher"}},
+			[]string{"bindings", "delivery_exchange_type", "levels", "publisher"}},
+		"one of the keys": {attribute.Values{"delays": textList("5s", "1m"), "binding_keys": types.MapValueMust(
+			types.StringType, map[string]attr.Value{"5s": types.StringUnknown(), "1m": types.StringUnknown()})},
+			[]string{"bindings", "delivery_exchange_type", "levels", "publisher"}},
+		"keys of a direct entry": {attribute.Values{"delays": textList("5s", "1m"),
+			"binding_keys": tfvalue.Unknown(texts), "entry_exchange_type": types.StringValue("direct")},
+			[]string{"bindings", "delivery_exchange_type", "levels", "publisher"}},
 		"names": {attribute.Values{"delays": textList("5s", "1m"), "queue_names": tfvalue.Unknown(texts)},
 			[]string{"bindings", "queue_name", "queues"}},
 		"names beside a format": {attribute.Values{"delays": textList("5s", "1m"),
-			"queue_name": types.StringValue("q-%s"), "queue_names": tfvalue.Unknown(texts)}, nil},
+			"queue_name": types.StringValue("q-%s"), "queue_names": tfvalue.Unknown(texts)},
+			[]string{"bindings", "queues"}},
 	} {
 		config := nothing(ladders)
 		config["name"] = types.StringValue("t")
 		maps.Copy(config, test.config)
-		c, errs := ladders.Computed(config, nil)
-		if got := unknown(ladders, c); len(errs) > 0 || !slices.Equal(got, test.unknown) {
+		plan := maps.Clone(config)
+		errs := ladders.SetComputed(plan, config, nil)
+		if got := unknown(ladders, plan); len(errs) > 0 || !slices.Equal(got, test.unknown) {
 			t.Errorf("%s: unknown are %q, want %q %v", name, got, test.unknown, errs)
+		}
+	}
+}
+
+// New keys of a direct entry that look like patterns are a warning, once.
+func TestLiteralKeys(t *testing.T) {
+	ladder := func(kind, key string) attribute.Values {
+		return keyed(t, attribute.Values{"delays": textList("5s"), "entry_exchange_type": types.StringValue(kind),
+			"binding_keys": tfvalue.TextsByKey(map[string]string{"5s": key})})
+	}
+	for _, test := range []struct {
+		state, plan attribute.Values
+		warns       bool
+	}{
+		{nil, ladder("direct", "a.*"), true},
+		{nil, ladder("direct", "#"), true},
+		{nil, ladder("direct", "a*.b"), false},
+		{nil, ladder("topic", "a.*"), false},
+		{ladder("direct", "a.*"), ladder("direct", "a.*"), false},
+		{ladder("topic", "a.*"), ladder("direct", "a.*"), true},
+		{ladder("direct", "a"), ladder("direct", "a.*"), true},
+	} {
+		diags := warnLiteral(planning{state: test.state, plan: test.plan})
+		if warns := len(diags) > 0; warns != test.warns || diags.HasError() {
+			t.Errorf("from %s to %s, the plan says %v", test.state["binding_keys"], test.plan["binding_keys"], diags)
+		}
+	}
+}
+
+// Who creates a delivery exchange cannot be said beside the queue that takes its place. An import writes true.
+func TestDeliveryExchangeBesideAQueue(t *testing.T) {
+	for value, refused := range map[types.Bool]bool{types.BoolNull(): false, types.BoolUnknown(): false,
+		types.BoolValue(true): false, types.BoolValue(false): true} {
+		config := nothing(ladders)
+		config["create_delivery_exchange"] = value
+		if errs := checkDeliversToQueue(config); len(errs) > 0 {
+			t.Errorf("%s without a queue: %v", value, errs)
+		}
+		config["deliver_to_queue"] = types.StringValue("work")
+		if errs := checkDeliversToQueue(config); (len(errs) > 0) != refused {
+			t.Errorf("%s: %v", value, errs)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
 )
 
-// Only the parts of the plan that depend on an unknown value are unknown. A fault that no such value would mend is an
+// Only the parts of the plan that depend on an unknown value are unknown. A fault that known values alone have is an
 // error already.
 func TestLadderWithUnknownValues(t *testing.T) {
 	delays := types.ListValueMust(types.StringType, []attr.Value{types.StringValue("5s"), types.StringValue("1m")})
@@ -30,7 +30,7 @@ func TestLadderWithUnknownValues(t *testing.T) {
 			[]attr.Value{types.StringValue("5s"), types.StringUnknown()})},
 			[]string{"bindings", "publisher", "queues", "summary"}},
 		"the fixed key": {attribute.Values{"dead_letter_routing_key": types.StringUnknown()},
-			[]string{"bindings", "levels"}},
+			[]string{"bindings", "delivery_exchange_type", "levels", "queues"}},
 		"the type": {attribute.Values{"queue_type": types.StringUnknown()},
 			[]string{"queue_arguments", "queue_type", "queues"}},
 	} {

@@ -52,12 +52,12 @@ func (r *managed[C]) note(ctx context.Context, p planning) (diags diag.Diagnosti
 		switch {
 		case c.MayBeOne:
 			diags.Append(s.CreatedTwice(other, c.Objects))
-		case !c.LetsGo:
+		case !c.WouldDelete:
 			diags.Append(s.DeclaredTwice(other, c.Objects))
 		case r.isOfOthers(ctx, c.One):
 			diags.Append(s.LeavesToOthers(other, c.Objects))
 		default:
-			diags.Append(s.LetsGo(other, c.Objects))
+			diags.Append(s.WouldDelete(other, c.Objects))
 		}
 	}
 	return diags

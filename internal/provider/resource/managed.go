@@ -8,21 +8,16 @@ package resource
 
 import (
 	"context"
-	"maps"
 
-	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/identityschema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
-	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/connection"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/private"
 )
 
 // All are the resources.
@@ -41,12 +36,6 @@ var (
 	_ resource.ResourceWithIdentity       = (*managed[delay.Config])(nil)
 	_ resource.ResourceWithImportState    = (*managed[delay.Config])(nil)
 )
-
-// managed is what Terraform does with the resources of a kind.
-type managed[C any] struct {
-	connection.Configured
-	kind *kind[C]
-}
 
 func (r *managed[C]) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
 	resp.TypeName = req.ProviderTypeName + "_" + r.kind.name
@@ -75,6 +64,9 @@ func (r *managed[C]) ValidateConfig(
 	errs := r.kind.Check(config)
 	if len(errs) == 0 {
 		_, errs = r.kind.Computed(config, nil)
+	}
+	if len(errs) == 0 && r.kind.checkTogether != nil {
+		errs = r.kind.checkTogether(config)
 	}
 	resp.Diagnostics.Append(diagnose.ConfigErrors(errs)...)
 	if len(errs) == 0 {
@@ -111,14 +103,12 @@ func (r *managed[C]) Read(ctx context.Context, req resource.ReadRequest, resp *r
 		resp.Diagnostics.Append(resp.Identity.Set(ctx, r.kind.identityOf(state))...)
 		return
 	}
-	timeout, diags := timeoutsOf(state).Read(ctx, connection.DefaultReadTimeout)
-	resp.Diagnostics.Append(diags...)
 	have, diags := r.kind.Of(state)
 	resp.Diagnostics.Append(diags...)
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, timeoutOf(state, "read", connection.DefaultReadTimeout))
 	defer cancel()
 	there, diags := r.kind.read(ctx, r, have, state, resp.Private)
 	resp.Diagnostics.Append(diagnose.WithWayOut(diags)...)
@@ -165,33 +155,20 @@ func (r *managed[C]) Delete(ctx context.Context, req resource.DeleteRequest, res
 	resp.Diagnostics.Append(diagnose.WithWayOut(diagnose.OfState(diags))...)
 }
 
-// change is one that is to be made. Before is nil in a create, and after in a destroy.
-type change[C any] struct {
-	verb          string
-	before, after attribute.Values
-	// had and gets are what they stand for.
-	had, gets attribute.Resolved[C]
-	engine    engine.Change
-	private   private.State
-	// owner is the owner's mark of a cascade or ladder, empty in a destroy if it has none.
-	owner string
-}
-
 // write makes a change. The state is nil if there is none then, or it is as it was.
 func (r *managed[C]) write(ctx context.Context, c *change[C]) (state attribute.Values, diags diag.Diagnostics) {
 	now := c.after
 	if now == nil {
 		now = c.before
 	}
-	timeout, diags := writeTimeout(ctx, now, c.verb)
-	diags.Append(r.resolve(ctx, c, now)...)
+	diags = r.resolve(ctx, c, now)
 	if !diags.HasError() && !r.Connection.IsKnown() {
 		diags.Append(diagnose.NotConfigured("the broker cannot be reached"))
 	}
 	if diags.HasError() {
 		return nil, diags
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout(now, c.verb))
 	defer cancel()
 	result, err := r.Connection.Engine.Apply(ctx, c.engine)
 	diags.Append(r.kind.say(ctx, r, c, result, err)...)
@@ -210,39 +187,4 @@ func (r *managed[C]) write(ctx context.Context, c *change[C]) (state attribute.V
 		diags.Append(r.kind.remember(ctx, c, result)...)
 	}
 	return state, diags
-}
-
-// resolve works out what the two sides of a change stand for.
-func (r *managed[C]) resolve(ctx context.Context, c *change[C], now attribute.Values) (diags diag.Diagnostics) {
-	c.engine = engine.Change{Kind: r.kind.name, Vhost: now.Text("vhost"), Options: optionsOf(now)}
-	var more diag.Diagnostics
-	if c.before != nil {
-		c.had, more = r.kind.Of(c.before)
-		c.engine.Before = c.had.Desired
-		diags.Append(diagnose.OfState(more)...)
-	}
-	if c.after != nil {
-		c.gets, more = r.kind.Of(c.after)
-		c.engine.After = c.gets.Desired
-		diags.Append(more...)
-	}
-	if diags.HasError() {
-		return diags
-	}
-	if c.before != nil && c.after != nil {
-		altered, more := r.kind.alteredBy(c.before, c.after)
-		diags.Append(more...)
-		c.engine.Options.Rebuild = len(altered) > 0
-	}
-	if r.kind.prepare != nil {
-		diags.Append(r.kind.prepare(ctx, r, c)...)
-	}
-	return diags
-}
-
-// identityOf is what tells one from another on a broker.
-func (k *kind[C]) identityOf(v attribute.Values) types.Object {
-	id := maps.Clone(v)
-	maps.DeleteFunc(id, func(name string, _ attr.Value) bool { return k.identity[name] == nil })
-	return id.Object()
 }

@@ -17,6 +17,12 @@ import (
 // ownerKey is where the private state keeps the owner's mark of a cascade or ladder, and those of a destination.
 const ownerKey = "owner"
 
+// inFlightKey is where the private state keeps what Read counted, for the warnings of plans.
+const inFlightKey = "in_flight"
+
+// damagesKey is where it keeps the keys of the damages that the state has. An apply says those alone that came later.
+const damagesKey = "damages"
+
 // owner is the owner's mark of a cascade or ladder that the private state has, empty if there is none. An import has no
 // private state yet. Terraform loses it if the provider's process ends in the middle of an apply (1.11.4). Then it is
 // the mark that is on the broker.

@@ -15,14 +15,6 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 )
 
-// planning is a plan as it is made.
-type planning struct {
-	req  resource.ModifyPlanRequest
-	resp *resource.ModifyPlanResponse
-	// state is nil for a create, and plan for a destroy.
-	config, state, plan attribute.Values
-}
-
 // ModifyPlan writes the expansion into the plan, and has the kind look what the plan would do. What it writes comes
 // from the configuration, and from the state only where that says the same in other words.
 func (r *managed[C]) ModifyPlan(

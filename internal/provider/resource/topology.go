@@ -117,9 +117,3 @@ func readTopology[C any](
 	diags.Append(private.Set(ctx, kept, inFlightKey, diagnose.CountWaiting(x.Desired, found.State))...)
 	return &found.Topology, diags
 }
-
-// inFlightKey is where the private state keeps what Read counted, for the warnings of plans.
-const inFlightKey = "in_flight"
-
-// damagesKey is where it keeps the keys of the damages that the state has. An apply says those alone that came later.
-const damagesKey = "damages"

@@ -2,12 +2,12 @@ package resource
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/types"
-	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
@@ -16,10 +16,10 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// lookAtDestroy says what the destroy of a cascade or ladder takes along.
-func lookAtDestroy[C any](ctx context.Context, r *managed[C], p planning) {
+// lookAtTopologyDestroy says what the destroy of a cascade or ladder takes along.
+func lookAtTopologyDestroy[C any](ctx context.Context, r *managed[C], p planning) {
 	p.resp.Diagnostics.Append(warnInFlight(ctx, r, p)...)
-	p.resp.Diagnostics.Append(r.lookForInbound(ctx, p.state)...)
+	p.resp.Diagnostics.Append(r.prior(p.state).TakesAlong(r.lost(ctx, p.state))...)
 	p.resp.Diagnostics.Append(r.note(ctx, p)...)
 }
 
@@ -27,6 +27,7 @@ func lookAtDestroy[C any](ctx context.Context, r *managed[C], p planning) {
 // asks the broker for warnings and refusals only, see plan_look.go.
 func lookAtTopology[C any](ctx context.Context, r *managed[C], p planning) {
 	diags := &p.resp.Diagnostics
+	diags.Append(r.checkArguments(p)...)
 	diags.Append(r.note(ctx, p)...)
 	if p.state == nil {
 		switch {
@@ -42,16 +43,21 @@ func lookAtTopology[C any](ctx context.Context, r *managed[C], p planning) {
 	altered, more := r.kind.alteredBy(p.state, p.plan)
 	altered = p.withoutUnitsThatFollow(altered)
 	diags.Append(diagnose.OfState(more)...) // the plan has been expanded before
+	var others plan.Others
 	if len(altered) > 0 && !samePlace(p.state, p.plan) {
 		p.resp.RequiresReplace = append(p.resp.RequiresReplace, altered...)
+		others.Lost = r.lost(ctx, p.state)
 	} else {
-		diags.Append(r.lookForUpdate(ctx, p.state, p.plan, p.resp.Plan.Raw.Equal(p.req.State.Raw))...)
+		others, more = r.lookForUpdate(ctx, p, len(altered) > 0)
+		diags.Append(more...)
+		diags.Append(r.warnKeys(p)...)
 	}
 	if len(altered) > 0 {
-		diags.Append(warnOverhaul(ctx, r, p, altered)...)
+		diags.Append(warnOverhaul(ctx, r, p, altered, others)...)
 	} else if lost := r.kind.lostQueues(p.state, p.plan); len(lost) > 0 {
 		diags.Append(warnInRemoved(ctx, r, p, lost)...)
 		diags.Append(r.warnRemoved(p, lost)...)
+		diags.Append(r.prior(p.state).TakesAlong(others.Lost)...)
 	}
 }
 
@@ -118,7 +124,38 @@ func (r *managed[C]) warnRemoved(p planning, removed []topology.Queue) diag.Diag
 	return diag.Diagnostics{s.DelaysRemoved(removed, parks)}
 }
 
-// prior has the words for a cascade or ladder that the state has.
+// checkArguments says what the arguments of queues do to messages, and refuses those that delete them. Queues that the
+// state has are the business of a refresh.
+func (r *managed[C]) checkArguments(p planning) diag.Diagnostics {
+	if !r.kind.IsKnown(p.plan) {
+		return nil
+	}
+	after, diags := r.kind.Of(p.plan)
+	if diags.HasError() {
+		return diags
+	}
+	made := maps.Clone(after.Desired.Queues)
+	if p.state != nil {
+		before, _ := r.kind.Of(p.state) // of a wrong state the refresh has said so
+		maps.DeleteFunc(made, func(name string, q topology.Queue) bool { return q.Equal(before.Desired.Queues[name]) })
+	}
+	return r.prior(p.plan).Arguments(made)
+}
+
+// warnKeys says which keys publishers can no longer use for delays that stay.
+func (r *managed[C]) warnKeys(p planning) diag.Diagnostics {
+	if !r.kind.IsKnown(p.plan) {
+		return nil
+	}
+	before, diags := r.kind.Of(p.state)
+	after, more := r.kind.Of(p.plan)
+	if diags.HasError() || more.HasError() { // which the look has said
+		return nil
+	}
+	return r.prior(p.state).KeysRemoved(r.kind.lostKeys(before.Config, after.Config), p.plan.IsTrue("park_unroutable"))
+}
+
+// prior has the words for a cascade or ladder of which the state or the plan has the entry.
 func (r *managed[C]) prior(state attribute.Values) diagnose.Subject {
 	return diagnose.OfEntry(r.kind.name, state.Text("vhost"), state.Text("entry_exchange"))
 }
@@ -133,7 +170,9 @@ func (p planning) waiting(ctx context.Context) (*diagnose.Waiting, diag.Diagnost
 }
 
 // warnOverhaul says what a replacement or a rebuild does.
-func warnOverhaul[C any](ctx context.Context, r *managed[C], p planning, altered path.Paths) diag.Diagnostics {
+func warnOverhaul[C any](
+	ctx context.Context, r *managed[C], p planning, altered path.Paths, others plan.Others,
+) diag.Diagnostics {
 	waits, diags := p.waiting(ctx)
 	names := make([]string, len(altered))
 	for i, each := range altered {
@@ -141,9 +180,10 @@ func warnOverhaul[C any](ctx context.Context, r *managed[C], p planning, altered
 	}
 	o := diagnose.Overhaul{
 		Kind: r.kind.name, Vhost: p.state.Text("vhost"), Entry: p.state.Text("entry_exchange"), Waits: waits,
-		Because: diagnose.Reasons(names, attributesOf(p.req.Config.Raw), attributesOf(p.req.State.Raw),
-			attributesOf(p.resp.Plan.Raw)),
+		Because:  diagnose.Reasons(names, p.config, p.state, p.plan),
 		Delivery: p.state.Text("delivery_exchange"), NewDelivery: p.plan.Text("delivery_exchange"),
+		Queue: p.state.Text("deliver_to_queue"), NewQueue: p.plan.Text("deliver_to_queue"),
+		Others: others,
 	}
 	before, more := r.kind.Of(p.state)
 	diags.Append(diagnose.OfState(more)...)
@@ -161,14 +201,6 @@ func warnOverhaul[C any](ctx context.Context, r *managed[C], p planning, altered
 		o.Moved = &diagnose.MovedEntry{Vhost: p.plan.Text("vhost"), Entry: p.plan.Text("entry_exchange")}
 		middle, exists := after.Desired.Exchanges[o.Entry]
 		o.Moved.StaysOpen = exists && !middle.Internal && o.Entry != o.Moved.Entry && o.Vhost == o.Moved.Vhost
-		o.Inbound = r.inbound(ctx, p.state)
 	}
 	return append(diags, o.Diagnostic())
-}
-
-// attributesOf are the attributes of a resource by their names.
-func attributesOf(resource tftypes.Value) map[string]tftypes.Value {
-	attributes := map[string]tftypes.Value{}
-	_ = resource.As(&attributes) // what Terraform sends is an object
-	return attributes
 }

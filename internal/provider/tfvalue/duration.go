@@ -24,14 +24,10 @@ const DurationSyntax = "A duration has numbers and their units `d` (24 hours), `
 func ParseDuration(name, text string) (time.Duration, error) {
 	d, err := delay.ParseDuration(text)
 	if err != nil {
-		return 0, noDuration(name, text, `w, d, h, m, s or ms, such as "7d"`)
+		return 0, delay.AttributeError{Attribute: name, Message: fmt.Sprintf(
+			`is %q; write a number and its unit, w, d, h, m, s or ms, such as "7d", "1h30m" or "500ms"`, text)}
 	}
 	return d, nil
-}
-
-func noDuration(name, text, units string) error {
-	return delay.AttributeError{Attribute: name, Message: fmt.Sprintf(
-		`is %q; write a number and its unit, %s, "1h30m" or "500ms"`, text, units)}
 }
 
 // DurationType is the type of attributes that have a duration, as delay.ParseDuration reads it.
@@ -59,7 +55,7 @@ func DurationUnknown() Duration { return Duration{basetypes.NewStringUnknown()} 
 
 // DurationOf is zero where no duration is given. The framework has asked ValidateAttribute about all that it has read.
 func DurationOf(value Duration) time.Duration {
-	d, _ := delay.ParseDuration(value.ValueString())
+	d, _ := DurationIn(value)
 	return d
 }
 
@@ -105,10 +101,8 @@ func (v Duration) Equal(other attr.Value) bool {
 func (v Duration) StringSemanticEquals(
 	_ context.Context, other basetypes.StringValuable,
 ) (bool, diag.Diagnostics) {
-	given, same := other.(Duration)
-	one, err := delay.ParseDuration(v.ValueString())
-	another, wrong := delay.ParseDuration(given.ValueString())
-	return same && err == nil && wrong == nil && one == another, nil
+	_, same := other.(Duration)
+	return same && SameDuration(v, other), nil
 }
 
 // ValidateAttribute refuses texts that stand for no duration.
@@ -123,7 +117,7 @@ func (v Duration) ValidateAttribute(
 	}
 }
 
-// PositiveDuration is for the texts of timeouts, whose library has Go's syntax. It finds errors when it is too late.
+// PositiveDuration is for the texts of timeouts, whose library finds errors when it is too late.
 type PositiveDuration struct{}
 
 // Description implements validator.Describer.
@@ -138,11 +132,8 @@ func (PositiveDuration) ValidateString(_ context.Context, req validator.StringRe
 		return
 	}
 	text := req.ConfigValue.ValueString()
-	d, err := time.ParseDuration(text)
-	switch {
-	case err != nil:
-		err = noDuration(req.Path.String(), text, `h, m, s or ms, such as "90s"`)
-	case d <= 0:
+	d, err := ParseDuration(req.Path.String(), text)
+	if err == nil && d <= 0 {
 		err = fmt.Errorf(`%s is %q; it has to be positive, such as "90s"; leave it out for the default`, req.Path, text)
 	}
 	if err != nil {
@@ -152,12 +143,13 @@ func (PositiveDuration) ValidateString(_ context.Context, req validator.StringRe
 
 // SameDuration tells whether both are texts of the same duration.
 func SameDuration(x, y attr.Value) bool {
-	one, ok := durationIn(x)
-	other, also := durationIn(y)
+	one, ok := DurationIn(x)
+	other, also := DurationIn(y)
 	return ok && also && one == other
 }
 
-func durationIn(value attr.Value) (time.Duration, bool) {
+// DurationIn is what a text says, of whatever type. A value that is none has no duration.
+func DurationIn(value attr.Value) (time.Duration, bool) {
 	given, isText := value.(interface{ ValueString() string })
 	if !isText {
 		return 0, false

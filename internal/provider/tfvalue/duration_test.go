@@ -114,12 +114,14 @@ func TestDurationValueIsWrittenAsEverywhere(t *testing.T) {
 	}
 }
 
-// The library of timeouts reads Go's syntax alone.
-func TestTimeoutsHaveNoDays(t *testing.T) {
+// Texts of no duration, and durations of zero or less, are errors on the attribute.
+func TestTimeoutsHaveDays(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"24h": "", "90s": "",
-		"1d":  `is "1d"; write a number and its unit, h, m, s or ms, such as "90s", "1h30m" or "500ms"`,
+		"24h": "", "90s": "", "1d": "", "1w": "", "1d12h": "",
+		"1y":  `is "1y"; write a number and its unit, w, d, h, m, s or ms, such as "7d", "1h30m" or "500ms"`,
+		"1 d": `is "1 d"; write a number and its unit`, "": `is ""; write a number and its unit`,
+		"0d":  `is "0d"; it has to be positive`,
 		"0s":  `is "0s"; it has to be positive`,
 		"-1h": `is "-1h"; it has to be positive`,
 	} {

@@ -27,15 +27,14 @@ const PublisherDescription = "The values from which an application computes rout
 	"first. `max_delay_ms` is the longest delay that has a key, in milliseconds. `entry_exchange` is the exchange to " +
 	"publish to. [Publishing](../guides/publishing.md) has the rule, and programs that read the object."
 
-// PublisherValue is the value for a cascade.
-func PublisherValue(c delay.Cascade) types.Object {
-	scale := c.Scale()
+// PublisherValue is the value for a cascade with this entry exchange.
+func PublisherValue(entry string, scale delay.Scale) types.Object {
 	units := make([]attr.Value, len(scale.Units))
 	for i, unit := range scale.Units {
 		units[i] = millisecondsValue(unit)
 	}
 	return types.ObjectValueMust(PublisherTypes, map[string]attr.Value{
-		"entry_exchange": types.StringValue(c.Exchange(c.Levels - 1)),
+		"entry_exchange": types.StringValue(entry),
 		"units_ms":       types.ListValueMust(types.NumberType, units),
 		"max_delay_ms":   millisecondsValue(scale.Longest),
 	})
@@ -99,10 +98,10 @@ var LadderPublisherTypes = map[string]attr.Type{
 }
 
 // LadderPublisherDescription is that of the attribute.
-const LadderPublisherDescription = "What an application has to know, in one object to hand over with " +
+const LadderPublisherDescription = "The values that an application needs, in one object to hand over with " +
 	"`jsonencode`. `entry_exchange` is the exchange to publish to. `delays_ms` are the delays in milliseconds, by " +
 	"the first words of routing keys, such as `{ \"5s\" = 5000, \"1h\" = 3600000 }`, or by the `binding_keys`. See " +
-	"[Ladders](../guides/ladders.md#publish)."
+	"[Fixed delays and retries](../guides/ladders.md#publish)."
 
 // LadderPublisherValue is the value for a ladder.
 func LadderPublisherValue(l delay.Ladder) types.Object {
@@ -119,12 +118,4 @@ func LadderPublisherValue(l delay.Ladder) types.Object {
 // LadderLevelsDescription is that of the attribute.
 const LadderLevelsDescription = "Number of words of a routing key before the address: 1, the delay. A " +
 	"[destination](../resources/destination.md) asks for it. Null where keys have no address: with a " +
-	"`dead_letter_routing_key`, a queue to deliver to, or keys of its own."
-
-// LadderLevelsValue is the value for a ladder.
-func LadderLevelsValue(l delay.Ladder) types.Int64 {
-	if l.Levels() == 0 {
-		return types.Int64Null()
-	}
-	return types.Int64Value(int64(l.Levels()))
-}
+	"`dead_letter_routing_key`, with `deliver_to_queue`, or with `binding_keys`."

@@ -29,7 +29,7 @@ func TestPublisher(t *testing.T) {
 				number("1000"))},
 	} {
 		c := delaytest.Resolve(t, test.config)
-		value := PublisherValue(c)
+		value := PublisherValue(c.Expand().Entry, c.Scale())
 		if !value.Equal(test.want) {
 			t.Errorf("%s: got %s, want %s", c.Name, value, test.want)
 		}

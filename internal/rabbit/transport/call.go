@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,6 +12,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/hashicorp/terraform-plugin-log/tflog"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 )
 
 // Call is one request of an operation, with all its attempts. rabbit-hole makes requests through it, which knows
@@ -151,4 +156,69 @@ func (t *Transport) refusal(request *http.Request, response *http.Response) *Ref
 	reason, _ := body.Reason.(string)
 	return &Refusal{method: request.Method, path: request.URL.EscapedPath(), Status: response.StatusCode,
 		Code: clean(code), Reason: clean(cmp.Or(reason, code)), Location: clean(response.Header.Get("Location"))}
+}
+
+// worthRetrying is true for a failure that a further attempt may mend, while there is time for it. All our requests do
+// the same when they are repeated.
+func (t *Transport) worthRetrying(ctx context.Context, response *http.Response, err error) (bool, error) {
+	call := callOf(ctx)
+	call.refusal = nil
+	if err == nil && response.StatusCode >= 300 {
+		call.refusal = t.refusal(response.Request, response)
+	}
+	passes := mayPass(response, err)
+	if call.isSent.Load() && (passes || err != nil || response.StatusCode >= 500) {
+		call.isUnsure = true
+	}
+	if err == nil && !passes {
+		t.outage.end()
+	}
+	if ctx.Err() != nil && (err != nil || call.refusal != nil) {
+		return false, ctx.Err()
+	}
+	worth, outcome := time.Duration(0), error(nil)
+	switch {
+	case passes:
+		worth = t.config.RetryTimeout
+	case call.refusal != nil && call.Judge != nil:
+		worth, outcome = call.Judge(call.refusal)
+		worth = min(worth, t.config.RetryTimeout)
+	}
+	if worth == 0 || IsHasty(ctx) {
+		return false, outcome
+	}
+	if call.failure = err; err == nil {
+		call.failure = fmt.Errorf("it answers %d %s", response.StatusCode, http.StatusText(response.StatusCode))
+	}
+	now := time.Now()
+	switch {
+	case !call.failing.IsZero():
+	case passes:
+		call.failing = t.outage.begin(now)
+	default:
+		call.failing = now
+	}
+	if !now.Add(backoff(int(call.attempts.Load()) - 1)).Before(call.failing.Add(worth)) {
+		return false, outcome
+	}
+	if passes && t.outage.isNews() {
+		tflog.SubsystemWarn(ctx, subsystem,
+			fmt.Sprintf("RabbitMQ does not answer as it should; what fails is tried again for up to %s",
+				plaintext.Duration(worth)),
+			map[string]any{"endpoint": t.config.Endpoint.String(), "error": call.failure.Error()})
+	}
+	return true, nil
+}
+
+// waitedInVain adds to the end of an operation what it was waiting for. Whoever interrupts it does not want the undo
+// to wait for that either.
+func (c *Call) waitedInVain(err error) error {
+	if c.failure == nil || !errors.Is(err, c.ctx.Err()) {
+		return err
+	}
+	// not because of what became of another request, see errgroup
+	if errors.Is(context.Cause(c.ctx), context.Canceled) {
+		c.transport.outage.giveUp()
+	}
+	return &WaitedInVain{err, c.failure}
 }

@@ -2,15 +2,9 @@ package transport
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net/http"
 	"sync"
 	"time"
-
-	"github.com/hashicorp/terraform-plugin-log/tflog"
-
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 )
 
 // Backoff: 0.1, 0.4, 1.6 s, and then 3 s again and again.
@@ -29,58 +23,6 @@ func WithoutRetries(ctx context.Context) context.Context {
 
 // IsHasty tells whether nothing is to be repeated.
 func IsHasty(ctx context.Context) bool { return ctx.Value(hasty{}) != nil }
-
-// worthRetrying is true for a failure that a further attempt may mend, while there is time for it. All our requests do
-// the same when they are repeated.
-func (t *Transport) worthRetrying(ctx context.Context, response *http.Response, err error) (bool, error) {
-	call := callOf(ctx)
-	call.refusal = nil
-	if err == nil && response.StatusCode >= 300 {
-		call.refusal = t.refusal(response.Request, response)
-	}
-	passes := mayPass(response, err)
-	if call.isSent.Load() && (passes || err != nil || response.StatusCode >= 500) {
-		call.isUnsure = true
-	}
-	if err == nil && !passes {
-		t.outage.end()
-	}
-	if ctx.Err() != nil && (err != nil || call.refusal != nil) {
-		return false, ctx.Err()
-	}
-	worth, outcome := time.Duration(0), error(nil)
-	switch {
-	case passes:
-		worth = t.config.RetryTimeout
-	case call.refusal != nil && call.Judge != nil:
-		worth, outcome = call.Judge(call.refusal)
-		worth = min(worth, t.config.RetryTimeout)
-	}
-	if worth == 0 || IsHasty(ctx) {
-		return false, outcome
-	}
-	if call.failure = err; err == nil {
-		call.failure = fmt.Errorf("it answers %d %s", response.StatusCode, http.StatusText(response.StatusCode))
-	}
-	now := time.Now()
-	switch {
-	case !call.failing.IsZero():
-	case passes:
-		call.failing = t.outage.begin(now)
-	default:
-		call.failing = now
-	}
-	if !now.Add(backoff(int(call.attempts.Load()) - 1)).Before(call.failing.Add(worth)) {
-		return false, outcome
-	}
-	if passes && t.outage.isNews() {
-		tflog.SubsystemWarn(ctx, subsystem,
-			fmt.Sprintf("RabbitMQ does not answer as it should; what fails is tried again for up to %s",
-				plaintext.Duration(worth)),
-			map[string]any{"endpoint": t.config.Endpoint.String(), "error": call.failure.Error()})
-	}
-	return true, nil
-}
 
 // mayPass tells whether an answer, or none, may be another one the next time.
 func mayPass(response *http.Response, err error) bool {
@@ -133,19 +75,6 @@ func (o *outage) giveUp() {
 	}
 }
 
-// waitedInVain adds to the end of an operation what it was waiting for. Whoever interrupts it does not want the undo
-// to wait for that either.
-func (c *Call) waitedInVain(err error) error {
-	if c.failure == nil || !errors.Is(err, c.ctx.Err()) {
-		return err
-	}
-	// not because of what became of another request, see errgroup
-	if errors.Is(context.Cause(c.ctx), context.Canceled) {
-		c.transport.outage.giveUp()
-	}
-	return &WaitedInVain{err, c.failure}
-}
-
-func backoff(attempt int) time.Duration {
-	return min(firstBackoff<<(2*min(attempt, 10)), longestBackoff)
+func backoff(n int) time.Duration {
+	return min(firstBackoff<<(2*min(n, 10)), longestBackoff)
 }

@@ -5,7 +5,7 @@
 // too, for a library that makes the request itself.
 //
 // It keeps connections alive, and limits the requests under way and the time of each attempt. It tries again what fails
-// in a way that may pass: see retry.go. It never puts a secret into a log line or an error.
+// in a way that may pass: see call.go and retry.go. It never puts a secret into a log line or an error.
 //
 // It knows HTTP, and nothing of exchanges and queues.
 package transport
@@ -93,9 +93,9 @@ func New(config Config) (*Transport, error) {
 			MaxIdleConnsPerHost: config.MaxParallelRequests,
 			// Otherwise one more is opened where that of a request that has ended is not idle yet.
 			MaxConnsPerHost: config.MaxParallelRequests,
-			// It is for requests that follow each other. RabbitMQ closes an idle connection after 60 s (Cowboy's
-			// idle_timeout). A proxy may end when all plans of a run keep theirs as long: Docker's opens 6 files each.
-			IdleConnTimeout:    5 * time.Second,
+			// RabbitMQ closes a connection 5 s after an answer (4.3.6, Cowboy's request_timeout). A request that goes
+			// out in that moment would fail, and nobody could tell whether RabbitMQ has seen it.
+			IdleConnTimeout:    3 * time.Second,
 			DisableCompression: true,
 			OnProxyConnectResponse: func(_ context.Context, proxy *url.URL, _ *http.Request,
 				response *http.Response) error {

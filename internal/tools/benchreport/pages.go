@@ -21,8 +21,7 @@ func writePages(d *data, runs []run, results, guides string) error {
 		return err
 	}
 	for page, directory := range map[string]string{
-		"performance.md": guides, "sizing.md": guides, "units.md": guides,
-		"cluster.md": guides, "README.md": results,
+		"units.md": guides, "cluster.md": guides, "README.md": results,
 	} {
 		var s strings.Builder
 		if err := all.ExecuteTemplate(&s, page+".tmpl", runs); err != nil {

@@ -72,7 +72,7 @@ func (d *data) times() []comparison {
 	for _, of := range operations {
 		title := of.title
 		if of.name == "apply" {
-			title += ", without the wait of 3.5 s" // for new quorum queues, which came after the runs
+			title += ", without the wait of 5 s" // for new quorum queues, which came after the runs
 		}
 		share := func(more string, x float64) func(string) (float64, bool) {
 			return func(broker string) (float64, bool) {

@@ -1,5 +1,5 @@
-// Picture writes what a terminal shows of a text, colours included, as SVG: text in, picture out. The documentation
-// shows a plan with it, see GNUmakefile.
+// Picture writes what a terminal shows of a plan, colours included, as SVG: text in, picture out. The legend that each
+// plan begins with is left out. The documentation shows a plan with it, see GNUmakefile.
 package main
 
 import (
@@ -15,12 +15,20 @@ import (
 func main() {
 	text, err := io.ReadAll(os.Stdin)
 	if err == nil {
-		_, err = os.Stdout.WriteString(picture(string(text)))
+		_, err = os.Stdout.WriteString(picture(withoutLegend(string(text))))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+// withoutLegend is what a plan will do.
+func withoutLegend(plan string) string {
+	if _, actions, begins := strings.Cut(plan, "will perform the following actions:\n\n"); begins {
+		return actions
+	}
+	return plan
 }
 
 // The colours of a dark terminal.
@@ -35,12 +43,15 @@ var styles = map[string]string{
 	"33": "fill:#e5e510", "36": "fill:#29b8db", "90": "fill:#808080",
 }
 
+// reset ends all styles. A plan ends with it.
+const reset = "\x1b[0m"
+
 var styleCode = regexp.MustCompile("\x1b\\[([0-9;]*)m")
 
 // picture is what a terminal shows of a text, as SVG: a line of text for each line, which can be searched and copied.
 func picture(text string) string {
 	const charWidth, lineHeight, margin = 8.0, 18, 16
-	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	lines := strings.Split(strings.TrimRight(strings.TrimSuffix(text, reset+"\n"), "\n"), "\n")
 	columns := 0
 	var body strings.Builder
 	style := ""

@@ -14,3 +14,14 @@ func TestPicture(t *testing.T) {
 		}
 	}
 }
+
+func TestWithoutLegend(t *testing.T) {
+	for plan, want := range map[string]string{
+		"  ~ update\n\nTerraform will perform the following actions:\n\n  # a\n": "  # a\n",
+		"No changes.\n": "No changes.\n",
+	} {
+		if got := withoutLegend(plan); got != want {
+			t.Errorf("of %q is left %q", plan, got)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// Apply makes a change, if nothing stands in its way. A create that fails takes back what it has made. All else is
+// taken back as far as the way of messages is concerned. What exists then is in the result, also after an error.
+func (e *Engine) Apply(ctx context.Context, c Change) (result Result, err error) {
+	end, err := e.turns.Begin(ctx, c.Vhost, c.objects())
+	if err != nil {
+		return result, err
+	}
+	defer end()
+	if c.isOfBindings() {
+		return e.rebind(ctx, c)
+	}
+	o := e.operation(c)
+	switch {
+	case c.After.IsEmpty():
+		result, err = o.destroy(ctx)
+	case c.Before.IsEmpty():
+		result, err = o.create(ctx)
+	case c.Options.Rebuild:
+		result, err = o.rebuild(ctx)
+	default:
+		result, err = o.update(ctx)
+	}
+	result.Problems = o.problems
+	return result, err
+}
+
+// objects are those that no other change may work on meanwhile, with the exchanges that they deliver to. Those of a
+// destination are its bindings.
+func (c Change) objects() (names []string) {
+	for _, t := range []topology.Topology{c.Before, c.After} {
+		if !t.IsEmpty() {
+			names = append(names, t.Objects()...)
+			if t.Delivery != "" {
+				names = append(names, topology.ExchangeObject(t.Delivery))
+			}
+			continue
+		}
+		for b := range t.Bindings {
+			names = append(names, BindingObject(b))
+		}
+	}
+	return names
+}
+
+// Preview says what a change would meet, as things are. It is for a plan: a broker that does not answer is no problem,
+// because the change asks again.
+func (e *Engine) Preview(ctx context.Context, c Change) []Problem {
+	if c.isOfBindings() {
+		return e.previewBindings(ctx, c)
+	}
+	o := e.operation(c)
+	if c.After.IsEmpty() {
+		return o.previewOthers(ctx)
+	}
+	var refusal error
+	switch {
+	case c.Options.Replaces:
+		refusal = o.previewReplacement(ctx)
+	case c.Before.IsEmpty():
+		if e.silent.Load() {
+			return nil
+		}
+		var err error
+		if refusal, err = o.previewCreate(ctx); err != nil {
+			return e.unusable(ctx, err)
+		}
+	default:
+		o.problems = o.previewOthers(ctx)
+	}
+	problems := o.problems
+	if refusal != nil {
+		problems = append(problems, Problem{Refused, refusal})
+	}
+	return append(problems, o.previewPolicies(ctx)...)
+}
