@@ -3,7 +3,6 @@ package acceptance
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/url"
 	"os"
 	"regexp"
@@ -198,33 +197,53 @@ func TestClosedEntryStopsABusyPublisher(t *testing.T) {
 	}
 	t.Parallel()
 	p := newPurged(t)
+	isEarly, err := p.closeBesideABusyPublisher()
+	for tries := 1; isEarly && tries < 5; tries++ {
+		t.Logf("the publisher has paused: %v", err)
+		isEarly, err = p.closeBesideABusyPublisher()
+	}
+	if isEarly || err == nil {
+		t.Errorf("the busy publisher ends with %v, before its connection was closed: %t", err, isEarly)
+	}
+	p.refuses(p.publisher(), "with a new connection")
+}
+
+// closeBesideABusyPublisher closes the entry as the guide says while a publisher is busy. It returns the error with
+// which the publisher ends, and whether that is early: before its connection is closed. A channel that pauses for a
+// second, on a busy machine, forgets its permission.
+func (p *purged) closeBesideABusyPublisher() (isEarly bool, err error) {
+	p.user.Grant([3]string{".*", ".*", ".*"})
 	publisher, began := p.publisher(), time.Now()
-	ended := make(chan error, 1)
-	var closed atomic.Bool
+	var isClosing atomic.Bool
+	ended := make(chan struct{})
 	go func() {
-		for time.Since(began) < 2*harness.Patience {
-			if err := p.send(publisher, "0.0.0.0.0.0.0.0.busy"); err != nil {
-				if !closed.Load() {
-					err = fmt.Errorf("before the connections were closed: %w", err)
-				}
-				ended <- err
-				return
-			}
+		defer close(ended)
+		for err == nil && time.Since(began) < 2*harness.Patience {
+			err = p.send(publisher, "0.0.0.0.0.0.0.0.busy")
 		}
-		ended <- nil
+		isEarly = err != nil && !isClosing.Load()
 	}()
 	p.user.Grant(p.closed)
 	p.Eventually("RabbitMQ lists the connection", func() bool {
 		var open []struct{ User string }
 		p.Get(&open, "connections")
-		return slices.ContainsFunc(open, func(c struct{ User string }) bool { return c.User == p.user.Name })
+		return slices.ContainsFunc(open, func(c struct{ User string }) bool { return c.User == p.user.Name }) ||
+			hasEnded(ended)
 	})
-	closed.Store(true)
-	p.follow("connections/username/app")
-	if err := <-ended; err == nil || strings.Contains(err.Error(), "before the connections") {
-		t.Errorf("the busy publisher ends with %v", err)
+	if isClosing.Store(true); !hasEnded(ended) {
+		p.follow("connections/username/app")
 	}
-	p.refuses(p.publisher(), "with a new connection")
+	<-ended
+	return isEarly, err
+}
+
+func hasEnded(ended <-chan struct{}) bool {
+	select {
+	case <-ended:
+		return true
+	default:
+		return false
+	}
 }
 
 // looked is a queue whose messages leave it after its TTL, and what becomes of them.

@@ -59,3 +59,20 @@ func TestKept(t *testing.T) {
 		}
 	}
 }
+
+// TestDepthsSayOverdue has a count of messages that are neither ready nor delayed.
+func TestDepthsSayOverdue(t *testing.T) {
+	for name, test := range map[string]struct {
+		mayKeep, delaysItself, want bool
+	}{
+		"a queue that may keep them":            {mayKeep: true, want: true},
+		"a client has them":                     {},
+		"the number of delayed ones may be old": {mayKeep: true, delaysItself: true},
+	} {
+		o := observation{overdue: map[string]bool{"q": test.mayKeep},
+			known: []Queue{{Name: "q", DelaysItself: test.delaysItself}}}
+		if got := o.depths([]Count{{Queue: "q", Kind: All, Messages: 3}})[0].Overdue; got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

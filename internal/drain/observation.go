@@ -167,11 +167,12 @@ func (o *observation) add(c Count) {
 	o.counts = append(o.counts, c)
 }
 
-// depths are the counts in the words of an error. An old count may not tell what the queue delays.
+// depths are the counts in the words of an error. None is overdue for certain in a queue that delays messages by itself:
+// the management API takes over how many it delays after all that it holds, up to five seconds later (4.3.6).
 func (o *observation) depths(waiting []Count) []QueueDepth {
 	depths := make([]QueueDepth, len(waiting))
 	for i, c := range waiting {
-		mayKeep := o.overdue[c.Queue] && (!c.AsOf.IsZero() || !o.delaysItself(c.Queue))
+		mayKeep := o.overdue[c.Queue] && !o.delaysItself(c.Queue)
 		depths[i] = QueueDepth{
 			Name: c.Queue, Messages: c.Messages, Consumers: c.Consumers,
 			Delayed: c.Delayed, NextDelayed: c.NextDelayed, LastDelayed: c.LastDelayed,
