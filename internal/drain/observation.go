@@ -167,8 +167,8 @@ func (o *observation) add(c Count) {
 	o.counts = append(o.counts, c)
 }
 
-// depths are the counts in the words of an error. None is overdue for certain in a queue that delays messages by itself:
-// the management API takes over how many it delays after all that it holds, up to five seconds later (4.3.6).
+// depths are the counts in the words of an error. Of a queue that delays messages by itself, no count says for certain
+// that some are overdue. The management API takes over first how many there are, and how many are delayed later.
 func (o *observation) depths(waiting []Count) []QueueDepth {
 	depths := make([]QueueDepth, len(waiting))
 	for i, c := range waiting {
