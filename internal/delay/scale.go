@@ -190,11 +190,7 @@ func UnitsIn(text string) (units []time.Duration) {
 
 // durationTexts lists units as attributes have them.
 func durationTexts(units []time.Duration) string {
-	texts := make([]string, len(units))
-	for i, unit := range units {
-		texts[i] = DurationText(unit)
-	}
-	return strings.Join(texts, ", ")
+	return plaintext.Join(units, ", ", DurationText)
 }
 
 // unitInWords is a unit in a sentence: "days", "10 min", "16384 s".

@@ -2,9 +2,9 @@ package drain
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 )
 
@@ -36,7 +36,7 @@ func (e *NotEmptyError) Error() string {
 		total += q.Messages
 	}
 	return fmt.Sprintf("%s in vhost %q is not possible while messages wait: %d in %s", e.Why, e.Vhost, total,
-		strings.Join(lines(e.Queues, QueueDepth.String), ", "))
+		plaintext.Join(e.Queues, ", ", QueueDepth.String))
 }
 
 func (q QueueDepth) String() string {
@@ -78,13 +78,5 @@ func (e *NotEmptyError) Detail() string {
 	line := func(q QueueDepth) string { return fmt.Sprintf("  %q: %s", q.Name, q.Text()) }
 	return rabbit.Sentence(fmt.Sprintf("%s in vhost %q is not possible while queues hold messages, which would be "+
 		"lost:\n\n%s\n\nTry again when they are delivered or consumed", e.Why, e.Vhost,
-		strings.Join(lines(e.Queues, line), "\n")))
-}
-
-func lines(depths []QueueDepth, text func(QueueDepth) string) []string {
-	texts := make([]string, len(depths))
-	for i, depth := range depths {
-		texts[i] = text(depth)
-	}
-	return texts
+		plaintext.Join(e.Queues, "\n", line)))
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -59,7 +60,7 @@ func (d *deployment) verify(state *rabbit.State) error {
 		return nil
 	}
 	return fmt.Errorf("another application changed the %s meanwhile; still to be done: %s", d.kind,
-		join(remaining, "; ", plan.Step.String))
+		plaintext.Join(remaining, "; ", plan.Step.String))
 }
 
 // verifyGone makes sure that nothing is left of the deleted objects. An answer may have been wrong: that of a deletion

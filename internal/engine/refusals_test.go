@@ -11,6 +11,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/drain"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
@@ -636,7 +637,7 @@ func TestRunsThatFail(t *testing.T) {
 	}
 	last := plan.Phase{Steps: steps("last")}
 	names := func(steps []plan.Step) string {
-		return strings.NewReplacer("declare queue ", "", `"`, "").Replace(join(steps, " ", plan.Step.String))
+		return strings.NewReplacer("declare queue ", "", `"`, "").Replace(plaintext.Join(steps, " ", plan.Step.String))
 	}
 	inUse, slow := rabbit.InUse, rabbit.Timeout
 	for name, test := range map[string]struct {

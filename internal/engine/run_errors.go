@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 )
@@ -26,7 +27,7 @@ func (e Refusals) and(err error) error {
 	return e
 }
 
-func (e Refusals) Error() string { return join(e, "; ", error.Error) }
+func (e Refusals) Error() string { return plaintext.Join(e, "; ", error.Error) }
 
 // Unwrap gives all errors.
 func (e Refusals) Unwrap() []error { return e }
@@ -36,7 +37,7 @@ func (e Refusals) Summary() string { return rabbit.Describe(e[len(e)-1]).Summary
 
 // Detail is the error with all that is known.
 func (e Refusals) Detail() string {
-	return join(e, "\n\n", func(err error) string { return rabbit.Describe(err).Detail() })
+	return plaintext.Join(e, "\n\n", func(err error) string { return rabbit.Describe(err).Detail() })
 }
 
 // LeftOutError is a refusal for whose sake more was left out.
@@ -48,7 +49,7 @@ type LeftOutError struct {
 
 func (e *LeftOutError) Error() string {
 	return fmt.Sprintf("%s; these steps are left out, because messages could lose their way without that: %s", e.Err,
-		join(e.Left, "; ", plan.Step.String))
+		plaintext.Join(e.Left, "; ", plan.Step.String))
 }
 
 // Unwrap gives the refusal.
@@ -60,7 +61,7 @@ func (e *LeftOutError) Summary() string { return rabbit.Describe(e.Err).Summary(
 // Detail is the error with all that is known.
 func (e *LeftOutError) Detail() string {
 	return fmt.Sprintf("%s\n\nThese steps are left to do, because messages could lose their way without that:\n\n  %s",
-		rabbit.Describe(e.Err).Detail(), join(e.Left, "\n  ", plan.Step.String))
+		rabbit.Describe(e.Err).Detail(), plaintext.Join(e.Left, "\n  ", plan.Step.String))
 }
 
 // UndoError is a failure after which something could not be taken back.
@@ -72,7 +73,7 @@ type UndoError struct {
 }
 
 func (e *UndoError) Error() string {
-	left := join(e.Left, "; ", plan.Step.String)
+	left := plaintext.Join(e.Left, "; ", plan.Step.String)
 	return fmt.Sprintf("%s; afterwards this could not be done: %s: %s", e.Err, left, e.Undo)
 }
 
@@ -90,7 +91,7 @@ func (e *UndoError) Detail() string {
 	} else {
 		text += "The objects that had been removed before could not be brought back. "
 	}
-	text += "These steps are left to do:\n\n  " + join(e.Left, "\n  ", plan.Step.String)
+	text += "These steps are left to do:\n\n  " + plaintext.Join(e.Left, "\n  ", plan.Step.String)
 	if rabbit.SameCause(e.Err, e.Undo) {
 		return text
 	}
@@ -102,26 +103,15 @@ func objects(steps []plan.Step) string {
 	var names []string
 	bindings := 0
 	for _, step := range steps {
-		switch _, binds := step.(plan.Bind); {
-		case binds:
-			bindings++
-		case step.Effect().Makes:
+		switch {
+		case declares(step):
 			names = append(names, step.Effect().Object)
+		case step.Effect().Makes:
+			bindings++
 		}
 	}
-	switch {
-	case bindings == 1:
-		names = append(names, "1 binding")
-	case bindings > 1:
-		names = append(names, fmt.Sprintf("%d bindings", bindings))
+	if bindings > 0 {
+		names = append(names, plaintext.Count(bindings, "binding"))
 	}
 	return strings.Join(names, ", ")
-}
-
-func join[T any](all []T, separator string, text func(T) string) string {
-	texts := make([]string, len(all))
-	for i, one := range all {
-		texts[i] = text(one)
-	}
-	return strings.Join(texts, separator)
 }

@@ -12,9 +12,10 @@ package plan
 import (
 	"context"
 	"fmt"
-	"strings"
+	"strconv"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -302,11 +303,8 @@ type VerifyEmpty struct {
 }
 
 func (s VerifyEmpty) String() string {
-	names := make([]string, len(s.Queues))
-	for i, q := range s.Queues {
-		names[i] = fmt.Sprintf("%q", q.Name)
-	}
-	return "verify that nothing waits in " + strings.Join(names, ", ")
+	name := func(q topology.Queue) string { return strconv.Quote(q.Name) }
+	return "verify that nothing waits in " + plaintext.Join(s.Queues, ", ", name)
 }
 
 // Do looks into the queues.

@@ -13,6 +13,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/drain"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -179,7 +180,7 @@ func (d Destination) onTheirWay(verb string, err *engine.NotVacantError) diag.Di
 	return Error("Messages are on their way",
 		"The destination was not %s, and nothing is unbound. In vhost %q this stands:\n\n  %s\n\nMessages that wait "+
 			"for a delivery there may be for its address: nobody can tell without reading them. %s", past(verb),
-		d.Vhost, listed(textsOf(err.Gone, engine.BindingObject)), stillWait(notEmpty, d.Options.Guard,
+		d.Vhost, listed(plaintext.Texts(err.Gone, engine.BindingObject)), stillWait(notEmpty, d.Options.Guard,
 			func(string) bool { return false }, "unbinds at once: messages for the address then become unroutable. "+
 				"Where messages are always on their way, only force_destroy helps."))
 }
@@ -196,7 +197,7 @@ func (d Destination) inFlight(err *engine.WaitingError) diag.Diagnostic {
 	}
 	return Warning(d.about("Messages in flight"),
 		"The apply takes this away:\n\n  %s\n\n%s Nobody can tell without reading them whether they are for its "+
-			"address. %s", listed(textsOf(err.Gone, engine.BindingObject)), waitsNow(&waits,
+			"address. %s", listed(plaintext.Texts(err.Gone, engine.BindingObject)), waitsNow(&waits,
 			fmt.Sprintf("to exchange %q in vhost %q", d.Binding.Source, d.Vhost)), fate)
 }
 
@@ -351,7 +352,7 @@ func (d Destination) Ambiguous(same []topology.Binding) error {
 }
 
 func arguments(bindings []topology.Binding) []string {
-	return textsOf(bindings, func(b topology.Binding) string { return b.Arguments })
+	return plaintext.Texts(bindings, func(b topology.Binding) string { return b.Arguments })
 }
 
 // NotFound lists the bindings that the destination has instead.

@@ -215,15 +215,6 @@ func OfState(diags diag.Diagnostics) diag.Diagnostics {
 // listed are lines of a list.
 func listed(lines []string) string { return strings.Join(lines, "\n  ") }
 
-// textsOf are the texts of all.
-func textsOf[T any](all []T, text func(T) string) []string {
-	texts := make([]string, len(all))
-	for i, each := range all {
-		texts[i] = text(each)
-	}
-	return texts
-}
-
 // mostObjects is how many objects a message lists.
 const mostObjects = 10
 

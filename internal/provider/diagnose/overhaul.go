@@ -182,14 +182,14 @@ func goAlong(entry string, lost []topology.Binding) (paragraphs []string) {
 	if len(outbound) > 0 {
 		paragraphs = append(paragraphs, fmt.Sprintf("Its entry also leads to what other applications have bound. "+
 			"These bindings go with it. Whoever made them has to bind again:\n\n  %s",
-			listed(atMost(textsOf(outbound, topology.Binding.Describe)))))
+			listed(atMost(plaintext.Texts(outbound, topology.Binding.Describe)))))
 	}
 	return paragraphs
 }
 
 // bound are bindings of others to exchanges and queues, in words.
 func bound(bindings []topology.Binding) []string {
-	return atMost(textsOf(bindings, func(b topology.Binding) string {
+	return atMost(plaintext.Texts(bindings, func(b topology.Binding) string {
 		return fmt.Sprintf("exchange %q, bound to %s with key %q", b.Source, b.DestinationObject(), b.RoutingKey)
 	}))
 }
@@ -221,7 +221,7 @@ func Reasons(altered []string, config, before, after map[string]attr.Value) []st
 	if len(given) == 0 {
 		given = altered
 	}
-	return textsOf(given, func(name string) string {
+	return plaintext.Texts(given, func(name string) string {
 		return fmt.Sprintf("%s changes from %s to %s", name, valueText(before[name]), valueText(after[name]))
 	})
 }

@@ -140,7 +140,7 @@ func (s Subject) outranked(err *engine.RivalError) diag.Diagnostic {
 		nothingWritten+"The %s parks by policy %q with priority %v. Only one policy applies to an exchange, and "+
 			"these match its exchanges with the same or a higher priority:\n\n  %s\n\nGive them a lower priority, or "+
 			"patterns that leave these exchanges out, or apply-to queues.", s, err.Policy.Name, err.Policy.Priority,
-		listed(textsOf(err.Rivals, rivalText)))
+		listed(plaintext.Texts(err.Rivals, rivalText)))
 }
 
 // rivalText is a policy that applies to some of the exchanges.
@@ -151,7 +151,7 @@ func rivalText(rival engine.Rival) string {
 
 // displaces is for a policy that is to be set, and takes exchanges from others.
 func (s Subject) displaces(d *engine.DisplacedError) diag.Diagnostic {
-	lines := textsOf(d.Rivals, func(rival engine.Rival) string {
+	lines := plaintext.Texts(d.Rivals, func(rival engine.Rival) string {
 		return rivalText(rival) + ": " + rival.Policy.OfExchanges().JSON()
 	})
 	return WarningOn("park_unroutable", s.about("Exchanges lose keys of another policy"),
@@ -169,7 +169,7 @@ func (s Subject) misread(err *plan.MisreadError) diag.Diagnostic {
 			"are. The entry of the %s changes from %q to %q. These bindings of other applications would take "+
 			"other messages then:\n\n  %s\n\nLeave entry_exchange_type at %q, or let whoever made these bindings "+
 			"remove them first.", s, err.Before, err.After,
-		listed(atMost(textsOf(err.Bindings, topology.Binding.Describe))), err.Before)
+		listed(atMost(plaintext.Texts(err.Bindings, topology.Binding.Describe))), err.Before)
 }
 
 // wouldStand is for a delivery exchange that a replacement would meet again, and is not what it would declare.
@@ -367,7 +367,7 @@ func (s Subject) InRemoved(waits Waiting) diag.Diagnostic {
 
 // DelaysRemoved says what publishers see when delays are taken out of a ladder.
 func (s Subject) DelaysRemoved(lost []topology.Queue, parks bool) diag.Diagnostic {
-	names := textsOf(lost, func(q topology.Queue) string { return topology.QueueObject(q.Name) })
+	names := plaintext.Texts(lost, func(q topology.Queue) string { return topology.QueueObject(q.Name) })
 	slices.Sort(names)
 	return WarningOn("delays", s.about("Delays are removed"),
 		"The apply deletes the queues of these delays:\n\n  %s\n\nA message with a key for one of them is %s from "+
@@ -433,7 +433,7 @@ func (s Subject) LiteralKeys(patterns []string) diag.Diagnostics {
 	return diag.Diagnostics{WarningOn("binding_keys", s.about("Keys are no patterns"),
 		"A direct exchange takes these keys as they are:\n\n  %s\n\nOnly a message with just such a key gets to the "+
 			"queue. For patterns, set entry_exchange_type = \"topic\".",
-		listed(atMost(textsOf(patterns, strconv.Quote))))}
+		listed(atMost(plaintext.Texts(patterns, strconv.Quote))))}
 }
 
 // fateOfKeys is what becomes of messages with keys that are none any more.

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
@@ -174,13 +175,9 @@ func warnOverhaul[C any](
 	ctx context.Context, r *managed[C], p planning, altered path.Paths, others plan.Others,
 ) diag.Diagnostics {
 	waits, diags := p.waiting(ctx)
-	names := make([]string, len(altered))
-	for i, each := range altered {
-		names[i] = each.String()
-	}
 	o := diagnose.Overhaul{
 		Kind: r.kind.name, Vhost: p.state.Text("vhost"), Entry: p.state.Text("entry_exchange"), Waits: waits,
-		Because:  diagnose.Reasons(names, p.config, p.state, p.plan),
+		Because:  diagnose.Reasons(plaintext.Texts(altered, path.Path.String), p.config, p.state, p.plan),
 		Delivery: p.state.Text("delivery_exchange"), NewDelivery: p.plan.Text("delivery_exchange"),
 		Queue: p.state.Text("deliver_to_queue"), NewQueue: p.plan.Text("deliver_to_queue"),
 		Others: others,
