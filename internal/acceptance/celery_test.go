@@ -140,8 +140,9 @@ func TestCeleryBelowASecond(t *testing.T) {
 	}
 }
 
-// TestCeleryRouteWithoutAQueue has a route with an exchange and no queue. Each delayed retry puts 28 more digits before
-// the key, and the fourth one does not fit. The task is lost then. With a queue in the route, it is not.
+// TestCeleryRouteWithoutAQueue has a route with an exchange and no queue. Celery 5.5 does not send the task. With Celery
+// 5.6, each delayed retry puts 28 more digits before the key, and the fourth one does not fit. The task is lost then.
+// With a queue in the route, it is not.
 func TestCeleryRouteWithoutAQueue(t *testing.T) {
 	needsCelery(t)
 	t.Parallel()
@@ -163,6 +164,12 @@ func TestCeleryRouteWithoutAQueue(t *testing.T) {
 			docstest.WriteExample(t, directory, "tasks.py", strings.NewReplacer("bind=True", "bind=True, max_retries=4",
 				"countdown=3", "countdown=1").Replace(string(tasks)))
 			w := startCeleryIn(v, directory, "quorum")
+			if name == "exchange" && w.version() < "5.6" {
+				if said, err := w.trySend("retry", "4"); err == nil || lastLine(said) != "KeyError: 'queue'" {
+					t.Errorf("Celery %s sends the task: %v, %s", w.version(), err, said)
+				}
+				return
+			}
 			w.send("retry", "4")
 			for range 3 {
 				w.waitFor("Retry in 1s")
@@ -280,9 +287,23 @@ func (w *celeryWorker) waitForOne(texts ...string) string {
 // send runs the program that sends tasks.
 func (w *celeryWorker) send(arguments ...string) {
 	w.T.Helper()
-	if out, err := w.python(append([]string{"tasks.py"}, arguments...)...).CombinedOutput(); err != nil {
-		w.T.Fatalf("%v\n%s", err, out)
+	if said, err := w.trySend(arguments...); err != nil {
+		w.T.Fatalf("%v\n%s", err, said)
 	}
+}
+
+func (w *celeryWorker) trySend(arguments ...string) (said []byte, err error) {
+	return w.python(append([]string{"tasks.py"}, arguments...)...).CombinedOutput()
+}
+
+// version is that of Celery, such as 5.6.3.
+func (w *celeryWorker) version() string {
+	w.T.Helper()
+	version, err := w.python("-c", "import celery; print(celery.__version__)").Output()
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return string(version)
 }
 
 // mustKeep sends tasks with countdowns in seconds and waits for them.
