@@ -1,7 +1,6 @@
 package acceptance
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -26,16 +25,19 @@ import (
 // each kill, a message comes back to the queue once at most, and so far from the limit that RabbitMQ 4.0 sets to that.
 func TestBridgeExample(t *testing.T) {
 	t.Parallel()
-	const messages, kills = 400, 5
 	program := docstest.Build(t, "bridge")
 	for _, arguments := range [][]string{{program}, {program, bridged}} { // the second without PUBLISHER
 		mustSayUsage(t, arguments...)
 	}
-	v := harness.NewVhost(t)
-	bridge := bridge(v, program)
+	inEachForm(t, func(c *exampleCascade) { c.killsBridges(program) })
+}
+
+func (c *exampleCascade) killsBridges(program string) {
+	const messages, kills = 400, 5
+	v, t, bridge := c.Vhost, c.t, c.bridge(program)
 	v.Policy("limit", 0, rabbithole.PolicyDefinition{"delivery-limit": kills})(bridged)
 	stop := docstest.Run(t, v, bridge...)
-	arrivals := v.Collect("tasks.delivery", "*.*.billing.#")
+	arrivals := v.Collect("tasks.delivery", c.destination("billing.#"))
 
 	random := rand.New(rand.NewPCG(7, 7)) //nolint:gosec // to be repeatable
 	due, out := map[string]time.Time{}, v.Publisher()
@@ -92,26 +94,24 @@ func consumers(v *harness.Vhost, queue string) int {
 	return q.Consumers
 }
 
-// bridge declares a cascade and what the guide declares for the bridge. It returns the command that runs the bridge.
-func bridge(v *harness.Vhost, program string) (command []string) {
-	v.T.Helper()
-	harness.NewProtocol(v.T, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name, "name": "tasks", "base": 10,
-		"levels": 2, "resolution": "100ms"})
-	v.Request(http.MethodPost, []byte(docstest.ReadExample(v.T, "bridge", "definitions.json")), "definitions", v.Name)
-	publisher, err := json.Marshal(map[string]any{"entry_exchange": "tasks.delay-01", "units_ms": []int{1000, 100},
-		"max_delay_ms": 9900})
-	if err != nil {
-		v.T.Fatal(err)
-	}
-	return []string{"env", "PUBLISHER=" + string(publisher), program, bridged}
+// bridge declares what the guide declares for the bridge. It returns the command that runs the bridge.
+func (c *exampleCascade) bridge(program string) (command []string) {
+	c.t.Helper()
+	c.Request(http.MethodPost, []byte(docstest.ReadExample(c.t, "bridge", "definitions.json")), "definitions", c.Name)
+	return c.run(program, bridged)
 }
 
 // The bridge reads a delay of every type as the plugin does, and a receiver sees the header that the plugin shows. What
 // cannot be delayed is kept, with its routing key and its header.
 func TestBridgeExampleReadsDelays(t *testing.T) {
 	t.Parallel()
-	v := harness.NewVhost(t)
-	docstest.Run(t, v, bridge(v, docstest.Build(t, "bridge"))...)
+	program := docstest.Build(t, "bridge")
+	inEachForm(t, func(c *exampleCascade) { c.readsDelays(program) })
+}
+
+func (c *exampleCascade) readsDelays(program string) {
+	v, t := c.Vhost, c.t
+	docstest.Run(t, v, c.bridge(program)...)
 	v.Eventually("the bridge runs", func() bool { return consumers(v, bridged) == 1 })
 	arrivals, rejected, out := v.Collect("tasks.delivery", "#"), v.Consume("delayed.rejected"), v.Publisher()
 	type fate struct {
@@ -121,6 +121,7 @@ func TestBridgeExampleReadsDelays(t *testing.T) {
 	}
 	sent, confirmed := map[string]time.Time{}, map[string]time.Time{}
 	arrives, isRejected := map[string]fate{}, map[string]fate{}
+	key := func(delay time.Duration, address string) string { return harness.KeyOf(t, c.scale, delay, address) }
 	send := func(id, key string, headers amqp.Table) {
 		t.Helper()
 		sent[id] = harness.BrokerTime()
@@ -140,27 +141,28 @@ func TestBridgeExampleReadsDelays(t *testing.T) {
 		{int32(1501), 1501}, {int32(9900), 9900}, {int32(0), 0}, {int32(-5000), 0}, {-5000.5, 0}, {"-5000", 0},
 		{0.9, 0},
 	} {
-		id, steps, says := fmt.Sprintf("%T %v", is.asks, is.asks), (is.means+99)/100, is.asks
+		id, says := fmt.Sprintf("%T %v", is.asks, is.asks), is.asks
 		if is.means > 0 {
 			says = int64(-is.means)
 		}
-		arrives[id] = fate{fmt.Sprintf("%d.%d.billing.invoices", steps/10, steps%10),
-			time.Duration(steps) * 100 * time.Millisecond, says}
+		delay := time.Duration((is.means+99)/100) * 100 * time.Millisecond
+		arrives[id] = fate{key(delay, "billing.invoices"), delay, says}
 		send(id, "billing.invoices", amqp.Table{"x-delay": is.asks})
 	}
-	arrives["no header"] = fate{"0.0.billing", 0, nil}
+	arrives["no header"] = fate{key(0, "billing"), 0, nil}
 	send("no header", "billing", nil)
-	arrives["time of delivery"] = fate{"0.1.billing", 100 * time.Millisecond, int64(-100)}
+	arrives["time of delivery"] = fate{key(100*time.Millisecond, "billing"), 100 * time.Millisecond, int64(-100)}
 	send("time of delivery", "billing", amqp.Table{"x-delay": int32(100), deliveryTime: time.Now().UnixMilli()})
-	arrives["no key"] = fate{"1.5.no-key", 1500 * time.Millisecond, int64(-1500)}
+	arrives["no key"] = fate{key(1500*time.Millisecond, "no-key"), 1500 * time.Millisecond, int64(-1500)}
 	send("no key", "", amqp.Table{"x-delay": int32(1500)})
-	longest := strings.Repeat("k", 255-len("0.0."))
-	arrives["longest key"] = fate{"0.0." + longest, 0, nil}
+	longest := strings.Repeat("k", 255-c.scale.Levels()*len("0."))
+	arrives["longest key"] = fate{key(0, longest), 0, nil}
 	send("longest key", longest, nil)
 
 	isRejected["key too long"] = fate{longest + "k", 0, nil}
 	send("key too long", longest+"k", nil)
-	for _, asks := range []any{"soon", "", "NaN", "Inf", true, nil, amqp.Table{"a": "b"}, int32(9901), 1e300} {
+	for _, asks := range []any{"soon", "", "NaN", "Inf", true, nil, amqp.Table{"a": "b"},
+		int32(c.scale.Longest.Milliseconds() + 1), 1e300} {
 		id := fmt.Sprintf("%T %v", asks, asks)
 		isRejected[id] = fate{"billing", 0, asks}
 		send(id, "billing", amqp.Table{"x-delay": asks})
@@ -189,8 +191,9 @@ func TestBridgeExampleReadsDelays(t *testing.T) {
 // What its bindings do not take is parked.
 func TestBridgeExampleExchangeTypes(t *testing.T) {
 	t.Parallel()
-	v := harness.NewVhost(t)
-	docstest.Run(t, v, bridge(v, docstest.Build(t, "bridge"))...)
+	c := newExampleCascade(t, exampleForms["units"])
+	v := c.Vhost
+	docstest.Run(t, v, c.bridge(docstest.Build(t, "bridge"))...)
 	collectors := map[string]*brokertest.Collector{"parked": v.Consume("tasks.unroutable")}
 	for _, exchangeType := range []string{"fanout", "headers"} {
 		v.Try(v.API.DeclareExchange(v.Name, exchangeType, rabbithole.ExchangeSettings{Type: exchangeType, Durable: true,

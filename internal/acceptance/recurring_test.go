@@ -1,10 +1,9 @@
 package acceptance
 
 import (
-	"errors"
 	"fmt"
+	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -44,21 +43,18 @@ func TestRecurringTimes(t *testing.T) {
 // killed worker has left twice is handled once, and there is one series afterwards.
 func TestRecurringExample(t *testing.T) {
 	t.Parallel()
-	const occurrences = 6
-	python := languages["python"].interpreter(t, "import pika")
-	program := func(arguments ...string) []string {
-		return slices.Concat(python, []string{filepath.Join(docstest.Examples, "recurring", "recurring.py")}, arguments)
-	}
-	v := harness.NewVhost(t)
-	harness.NewProtocol(t, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name, "name": "tasks", "levels": 4})
-	v.DeclareQueue("reminders", map[string]any{"x-queue-type": "quorum", "x-single-active-consumer": true})
-	v.Bind("tasks.delivery", harness.DestinationKey(4, "reminders"), "queue", "reminders")
-	_, usage, err := docstest.TryIn(t, ".", v.Environ(), "", program("start", "reminders")...)
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 2 || strings.Count(usage, "\n") != 1 {
-		t.Errorf("without a schedule: %v %q", err, usage)
-	}
+	program := append(languages["python"].interpreter(t, "import pika"),
+		filepath.Join(docstest.Examples, "recurring", "recurring.py"))
+	mustSayUsage(t, append(program, "start", "reminders")...)
+	inEachForm(t, func(c *exampleCascade) { c.keepsComingBack(program) })
+}
 
+func (c *exampleCascade) keepsComingBack(recurring []string) {
+	const occurrences = 6
+	v, t := c.Vhost, c.t
+	program := func(arguments ...string) []string { return c.run(slices.Concat(recurring, arguments)...) }
+	v.DeclareQueue("reminders", map[string]any{"x-queue-type": "quorum", "x-single-active-consumer": true})
+	v.Bind("tasks.delivery", c.destination("reminders"), "queue", "reminders")
 	directory := t.TempDir()
 	handled, command := filepath.Join(directory, "handled"), filepath.Join(directory, "command")
 	script := fmt.Sprintf("#!/bin/sh\ncat >> %[1]s\n[ $(wc -l < %[1]s) -lt %d ] || exit 10\n", handled, occurrences)
@@ -71,13 +67,14 @@ func TestRecurringExample(t *testing.T) {
 	}
 	worker := program("work", "reminders", command)
 	stop := docstest.Run(t, v, worker...)
-	docstest.RunIn(t, ".", v.Environ(), "", program("start", "reminders", "daily", "1s", "hello\n")...)
+	docstest.RunIn(t, ".", nil, "", program("start", "reminders", "daily", "1s", "hello\n")...)
 	v.Eventually("the message has come back", func() bool { return times() >= 2 })
 	stop()
 	doubles(v, "reminders")
 	docstest.Run(t, v, worker...)
 	v.Eventually("the command has enough", func() bool { return times() >= occurrences })
-	v.Settled("reminders", "tasks.delay-00", "tasks.delay-01", "tasks.delay-02", "tasks.delay-03")
+	v.Settled("reminders")
+	v.Settled(slices.Collect(maps.Keys(v.Objects().Queues))...)
 	if n := times(); n != occurrences {
 		t.Errorf("%d occurrences were handled, want %d", n, occurrences)
 	}
