@@ -15,13 +15,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 )
 
-// observedList is a list of the data source of a cascade, each of whose elements is its attributes.
-func observedList(p *harness.Protocol, v *harness.Vhost, list string) []map[string]tftypes.Value {
-	p.T.Helper()
-	return observedListOf(p, v, harness.CascadeType, "t.delay-01", list)
-}
-
-// observedListOf is a list of the data source of the type, for the entry.
+// observedListOf is a list of the data source of the type, for the entry. Each of its elements is its attributes.
 func observedListOf(
 	p *harness.Protocol, v *harness.Vhost, typeName, entry, list string,
 ) (elements []map[string]tftypes.Value) {
@@ -39,13 +33,13 @@ func observedListOf(
 	return elements
 }
 
-// findings are those of the data source of a cascade, each in a line.
-func findings(p *harness.Protocol, v *harness.Vhost) (lines []string) {
+// findings are those of the data source of a cascade.
+func (d doubling) findings(p *harness.Protocol, v *harness.Vhost) (lines []string) {
 	p.T.Helper()
-	return findingsOf(p, v, harness.CascadeType, "t.delay-01")
+	return findingsOf(p, v, harness.CascadeType, d.entry())
 }
 
-// findingsOf are those of the data source of the type, for the entry, without information.
+// findingsOf are those of the data source of the type, for the entry, each in a line, without information.
 func findingsOf(p *harness.Protocol, v *harness.Vhost, typeName, entry string) (lines []string) {
 	p.T.Helper()
 	for _, f := range observedListOf(p, v, typeName, entry, "findings") {
@@ -89,28 +83,30 @@ func TestDestinationThatLeadsNowhere(t *testing.T) {
 		}, ""},
 		"another destination": {func(v *harness.Vhost) { v.Bind("t.delivery", "#", "queue", "orders") }, ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			v := harness.NewDestinations(t, 2, "orders")
-			v.DeclareExchange("events", "topic")
-			v.DeclareExchange("all", "fanout")
-			test.build(v)
-			p := v.Destination()
-			given := harness.Attributes{"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": 2,
-				"address": created, "exchange": "events"}
-			todo := p.Plan(t.Context(), given)
-			harness.NoErrors(t, append(todo.Diagnostics, p.Apply(t.Context(), todo)...))
-			said := append([]string{harness.WarningText(todo.Diagnostics), harness.WarningText(p.Refresh(t.Context()))},
-				strings.Join(findings(p, v), "\n"))
-			for _, text := range said {
-				if test.says == "" && text != "" {
-					t.Errorf("it says %s", text)
-				} else if test.says != "" {
-					harness.MustSay(t, "a look", text, test.says, nowhere, `"*.*.order.created"`, "three minutes")
+		for form, inUnits := range doublingForms {
+			t.Run(name+", "+form, func(t *testing.T) {
+				t.Parallel()
+				cascade := doubling{"t", 2, time.Millisecond, inUnits}
+				v := harness.NewDestinationsOf(t, cascade.given(), "orders")
+				v.DeclareExchange("events", "topic")
+				v.DeclareExchange("all", "fanout")
+				test.build(v)
+				p := v.Destination()
+				given := harness.Attributes{"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": 2,
+					"address": created, "exchange": "events"}
+				todo := p.Plan(t.Context(), given)
+				harness.NoErrors(t, append(todo.Diagnostics, p.Apply(t.Context(), todo)...))
+				for _, text := range []string{harness.WarningText(todo.Diagnostics),
+					harness.WarningText(p.Refresh(t.Context())), strings.Join(cascade.findings(p, v), "\n")} {
+					if test.says == "" && text != "" {
+						t.Errorf("it says %s", text)
+					} else if test.says != "" {
+						harness.MustSay(t, "a look", text, test.says, nowhere, `"*.*.order.created"`, "three minutes")
+					}
 				}
-			}
-			p.MustBeSettled(given)
-		})
+				p.MustBeSettled(given)
+			})
+		}
 	}
 }
 
@@ -118,7 +114,8 @@ func TestDestinationThatLeadsNowhere(t *testing.T) {
 // and nothing else does.
 func TestDestinationThatIsNotFollowed(t *testing.T) {
 	t.Parallel()
-	v := harness.NewDestinations(t, 2, "orders")
+	cascade := doubling{"t", 2, time.Millisecond, true}
+	v := harness.NewDestinationsOf(t, cascade.given(), "orders")
 	v.DeclareExchange("events", "headers")
 	v.Bind("events", "", "queue", "orders")
 	p := v.Destination()
@@ -131,7 +128,7 @@ func TestDestinationThatIsNotFollowed(t *testing.T) {
 	if text := harness.WarningText(later); text != "" || harness.HasErrors(later) {
 		t.Errorf("later it says %s", text)
 	}
-	if found := findings(p, v); len(found) > 0 {
+	if found := cascade.findings(p, v); len(found) > 0 {
 		t.Errorf("the findings are %q", found)
 	}
 }
@@ -157,11 +154,7 @@ func TestFixedKeyThatLeadsNowhere(t *testing.T) {
 // refresh of destination and cascade, and the data source.
 func TestReceiverThatTakesNothing(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		arguments map[string]any
-		harm      func(v *harness.Vhost)
-		says      string
-	}{
+	for name, test := range map[string]receiver{
 		"without a leader": {map[string]any{"x-queue-type": "quorum"}, func(v *harness.Vhost) {
 			if strings.HasPrefix(v.Broker.Version, "4.0") {
 				v.T.Skip("RabbitMQ 4.0.5 says of a queue whose process has ended what it was before")
@@ -179,42 +172,55 @@ func TestReceiverThatTakesNothing(t *testing.T) {
 			v.Eventually("the messages are counted", func() bool { return v.Counted("orders") == 2 })
 		}, "full: x-max-length = 2, messages: 2 on queue \"orders\": the queue refuses further messages"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			v := harness.NewVhost(t)
-			cascade := harness.NewProtocol(t, v.Broker, nil)
-			cascade.MustApply(harness.Attributes{"vhost": v.Name, "name": "t", "levels": 2})
-			v.DeclareQueue("orders", test.arguments)
-			v.DeclareQueue("well", map[string]any{"x-queue-type": "quorum"})
-			v.Bind("t.delivery", "#.well", "queue", "well")
-			isServed(v, "orders")
-			p := v.Destination()
-			given := harness.Attributes{"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": 2,
-				"address": "orders", "queue": "orders"}
-			planned := harness.WarningText(p.Plan(t.Context(), given).Diagnostics)
-			p.MustApply(given)
-			hasLimit := test.arguments["x-max-length"] != nil // which is said in any case
-			if hasLimit != strings.HasPrefix(planned, "Destination refuses messages when it is full") ||
-				!hasLimit && planned != "" || strings.Contains(planned, "Messages do not arrive") {
-				t.Errorf("before, the plan says %s", planned)
-			}
-			// RabbitMQ 4.0.5 says of a new queue that no member is online, for moments.
-			v.Eventually("nothing is wrong", func() bool {
-				return harness.WarningText(cascade.Refresh(t.Context())) == "" && len(findings(p, v)) == 0
+		for form, inUnits := range doublingForms {
+			t.Run(name+", "+form, func(t *testing.T) {
+				t.Parallel()
+				takesNothing(t, doubling{"t", 2, time.Second, inUnits}, test)
 			})
-			test.harm(v)
-			for what, text := range map[string]string{
-				"the plan":        harness.WarningText(v.Destination().Plan(t.Context(), given).Diagnostics),
-				"the destination": harness.WarningText(p.Refresh(t.Context())),
-				"the cascade":     harness.WarningText(cascade.Refresh(t.Context())),
-				"the data source": strings.Join(findings(p, v), "\n"),
-			} {
-				harness.MustSay(t, what, text, test.says)
-				if strings.Contains(text, `queue "well"`) {
-					t.Errorf("%s also says %s", what, text)
-				}
-			}
-		})
+		}
+	}
+}
+
+// receiver is a queue that takes no messages after some harm.
+type receiver struct {
+	arguments map[string]any
+	harm      func(v *harness.Vhost)
+	says      string
+}
+
+func takesNothing(t *testing.T, of doubling, is receiver) {
+	v := harness.NewVhost(t)
+	cascade := harness.NewProtocol(t, v.Broker, nil)
+	cascade.MustApply(of.given().With(harness.Attributes{"vhost": v.Name}))
+	v.DeclareQueue("orders", is.arguments)
+	v.DeclareQueue("well", map[string]any{"x-queue-type": "quorum"})
+	v.Bind("t.delivery", "#.well", "queue", "well")
+	isServed(v, "orders")
+	p := v.Destination()
+	given := harness.Attributes{"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": 2,
+		"address": "orders", "queue": "orders"}
+	planned := harness.WarningText(p.Plan(t.Context(), given).Diagnostics)
+	p.MustApply(given)
+	hasLimit := is.arguments["x-max-length"] != nil // which is said in any case
+	if hasLimit != strings.HasPrefix(planned, "Destination refuses messages when it is full") ||
+		!hasLimit && planned != "" || strings.Contains(planned, "Messages do not arrive") {
+		t.Errorf("before, the plan says %s", planned)
+	}
+	// RabbitMQ 4.0.5 says of a new queue that no member is online, for moments.
+	v.Eventually("nothing is wrong", func() bool {
+		return harness.WarningText(cascade.Refresh(t.Context())) == "" && len(of.findings(p, v)) == 0
+	})
+	is.harm(v)
+	for what, text := range map[string]string{
+		"the plan":        harness.WarningText(v.Destination().Plan(t.Context(), given).Diagnostics),
+		"the destination": harness.WarningText(p.Refresh(t.Context())),
+		"the cascade":     harness.WarningText(cascade.Refresh(t.Context())),
+		"the data source": strings.Join(of.findings(p, v), "\n"),
+	} {
+		harness.MustSay(t, what, text, is.says)
+		if strings.Contains(text, `queue "well"`) {
+			t.Errorf("%s also says %s", what, text)
+		}
 	}
 }
 
@@ -234,73 +240,81 @@ func isServed(v *harness.Vhost, queue string) {
 // which queue, by when their time was over, and why. They do not arrive in a second.
 func TestOverdue(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		given harness.Attributes
-		build func(v *harness.Vhost)
-		says  string
-	}{
-		"an exchange leads nowhere": {harness.Attributes{}, func(v *harness.Vhost) {
+	for name, test := range map[string]overdue{
+		"an exchange leads nowhere": {harness.Attributes{}, func(v *harness.Vhost, _ string) {
 			v.DeclareExchange("events", "topic")
 			v.Bind("events", "order.created", "queue", "orders")
 			v.Bind("t.delivery", "*.*.order.created", "exchange", "events")
 		}, `exchange "events" is bound for "order.created"`},
-		"a queue is full": {harness.Attributes{}, func(v *harness.Vhost) {
+		"a queue is full": {harness.Attributes{}, func(v *harness.Vhost, _ string) {
 			v.DeclareQueue("full", map[string]any{"x-max-length": 1, "x-overflow": "reject-publish"})
 			v.Publish("", "full", "in the way")
 			v.Eventually("it is counted", func() bool { return v.Counted("full") == 1 })
 			v.Bind("t.delivery", "*.*.order.created", "queue", "full")
 		}, `queue "full": full: x-max-length = 1, messages: 1`},
-		"an address is not bound": {harness.Attributes{"park_unroutable": false}, func(*harness.Vhost) {},
+		"an address is not bound": {harness.Attributes{"park_unroutable": false}, func(*harness.Vhost, string) {},
 			`exchange "t.delivery" may have no binding for their address, and it has no alternate exchange`},
 		"an exchange is missing": {harness.Attributes{"park_unroutable": false, "lookahead": 1}, func(
-			v *harness.Vhost,
+			v *harness.Vhost, lowest string,
 		) {
-			v.Do(plan.DeleteExchange{Name: "t.delay-00"})
-		}, `exchange "t.delay-00" is missing`},
+			v.Do(plan.DeleteExchange{Name: lowest})
+		}, `exchange "<lowest>" is missing`},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			v := harness.NewVhost(t)
-			p := harness.NewProtocol(t, v.Broker, nil)
-			p.MustApply(harness.Attributes{"vhost": v.Name, "name": "t", "levels": 2}.With(test.given))
-			v.DeclareQueue("orders", nil)
-			test.build(v)
-			published := time.Now()
-			for range 3 {
-				v.Publish("t.delay-01", "1.0.order.created", "")
-			}
-			v.Eventually("RabbitMQ counts messages that are neither ready nor gone", func() bool {
-				var counts struct {
-					Messages int
-					Ready    int `json:"messages_ready"`
-				}
-				v.Get(&counts, "queues", v.Name, "t.delay-01")
-				return counts.Messages > counts.Ready
+		for form, inUnits := range doublingForms {
+			t.Run(name+", "+form, func(t *testing.T) {
+				t.Parallel()
+				test.isSaid(t, doubling{"t", 2, time.Second, inUnits})
 			})
-			counted := time.Now()
-			v.Eventually("the messages are overdue", func() bool {
-				return strings.Contains(strings.Join(findings(p, v), "\n"), "overdue")
-			})
-			found := findings(p, v)
-			text := found[len(found)-1]
-			harness.MustSay(t, "the data source", text, `3 overdue messages on queue "t.delay-01"`,
-				"no queue takes them", test.says)
-			harness.MustSay(t, "the refresh", harness.WarningText(p.Refresh(t.Context())), text)
-			since := regexp.MustCompile(`over by (\S+) or before`).FindStringSubmatch(text)
-			if since == nil {
-				t.Fatalf("it does not say since when: %s", text)
-			}
-			const between = 10 * time.Second // two counts
-			at, err := time.Parse(time.RFC3339, since[1])
-			if err != nil || at.Before(published) || at.After(counted.Add(between)) {
-				t.Errorf("they were published at %s, and counted at %s as overdue since %s (%v)", published, counted,
-					at, err)
-			}
-			for _, q := range observedList(p, v, "queues") {
-				if !q["latest_arrival"].IsNull() {
-					t.Errorf("a message arrives at %s", q["latest_arrival"])
-				}
-			}
-		})
+		}
+	}
+}
+
+// overdue is a reason why messages of a cascade of two levels do not leave their queue.
+type overdue struct {
+	given harness.Attributes
+	build func(v *harness.Vhost, lowest string)
+	says  string // <lowest> stands for the exchange of the lowest level
+}
+
+func (is overdue) isSaid(t *testing.T, cascade doubling) {
+	v := harness.NewVhost(t)
+	p := harness.NewProtocol(t, v.Broker, nil)
+	p.MustApply(cascade.given().With(is.given).With(harness.Attributes{"vhost": v.Name}))
+	v.DeclareQueue("orders", nil)
+	is.build(v, cascade.exchange(0))
+	published := time.Now()
+	for range 3 {
+		v.Publish(cascade.entry(), "1.0.order.created", "")
+	}
+	v.Eventually("RabbitMQ counts messages that are neither ready nor gone", func() bool {
+		var counts struct {
+			Messages int
+			Ready    int `json:"messages_ready"`
+		}
+		v.Get(&counts, "queues", v.Name, cascade.queue(1))
+		return counts.Messages > counts.Ready
+	})
+	counted := time.Now()
+	v.Eventually("the messages are overdue", func() bool {
+		return strings.Contains(strings.Join(cascade.findings(p, v), "\n"), "overdue")
+	})
+	found := cascade.findings(p, v)
+	text := found[len(found)-1]
+	harness.MustSay(t, "the data source", text, fmt.Sprintf("3 overdue messages on queue %q", cascade.queue(1)),
+		"no queue takes them", strings.ReplaceAll(is.says, "<lowest>", cascade.exchange(0)))
+	harness.MustSay(t, "the refresh", harness.WarningText(p.Refresh(t.Context())), text)
+	since := regexp.MustCompile(`over by (\S+) or before`).FindStringSubmatch(text)
+	if since == nil {
+		t.Fatalf("it does not say since when: %s", text)
+	}
+	const between = 10 * time.Second // two counts
+	at, err := time.Parse(time.RFC3339, since[1])
+	if err != nil || at.Before(published) || at.After(counted.Add(between)) {
+		t.Errorf("they were published at %s, and counted at %s as overdue since %s (%v)", published, counted, at, err)
+	}
+	for _, q := range observedListOf(p, v, harness.CascadeType, cascade.entry(), "queues") {
+		if !q["latest_arrival"].IsNull() {
+			t.Errorf("a message arrives at %s", q["latest_arrival"])
+		}
 	}
 }

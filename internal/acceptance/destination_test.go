@@ -592,34 +592,45 @@ func TestDestinationPermissions(t *testing.T) {
 // another one, and nothing but the one binding is left.
 func TestDestinationFaults(t *testing.T) {
 	t.Parallel()
-	v := harness.NewDestinations(t, 2, "orders", "other", "third")
-	given := harness.Attributes{"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": 2, "address": "orders",
+	tried := 0
+	for form, inUnits := range doublingForms {
+		cascade := doubling{"t", 2, time.Millisecond, inUnits}
+		v := harness.NewDestinationsOf(t, cascade.given(), "orders", "other", "third")
+		proxy := harness.NewFaultProxy(t, v.Broker)
+		for verb, is := range destinationOperations(v.Name) {
+			if inUnits && verb != "update" && verb != "destroy" {
+				continue // which ask for messages on their way no more than these
+			}
+			p, diagnostics := is.operate(v, proxy, destinationFault{})
+			harness.NoErrors(t, diagnostics)
+			points := proxy.Points()
+			p.MustApply(nil)
+			for _, each := range sampling.Of(t, "faults in a "+verb+", "+form, is.faults(points)) {
+				tried++
+				is.suffer(v, proxy, verb, each)
+				if t.Failed() {
+					t.Fatalf("%s, %s, %s, then %v", form, verb, each, each.next)
+				}
+			}
+		}
+	}
+	t.Logf("%d faults", tried)
+}
+
+// destinationOperations are those of a destination with two levels.
+func destinationOperations(vhost string) map[string]destinationOperation {
+	given := harness.Attributes{"vhost": vhost, "delivery_exchange": "t.delivery", "levels": 2, "address": "orders",
 		"queue": "orders"}
 	before, other, third := given.With(harness.Attributes{"address": "before"}),
 		given.With(harness.Attributes{"queue": "other"}),
 		given.With(harness.Attributes{"queue": "third"})
-	proxy := harness.NewFaultProxy(t, v.Broker)
-	tried := 0
-	for verb, is := range map[string]destinationOperation{
+	return map[string]destinationOperation{
 		"create": {after: given, next: []harness.Attributes{given}},
 		"update": {before: before, after: given, next: []harness.Attributes{given, before, third}},
 		"second update": {before: given, broken: other, after: third, next: []harness.Attributes{third, given, other,
 			before}},
 		"destroy": {before: given, next: []harness.Attributes{nil}},
-	} {
-		p, diagnostics := is.operate(v, proxy, destinationFault{})
-		harness.NoErrors(t, diagnostics)
-		points := proxy.Points()
-		p.MustApply(nil)
-		for _, each := range sampling.Of(t, "faults in a "+verb, is.faults(points)) {
-			tried++
-			is.suffer(v, proxy, verb, each)
-			if t.Failed() {
-				t.Fatalf("%s, %s, then %v", verb, each, each.next)
-			}
-		}
 	}
-	t.Logf("%d faults", tried)
 }
 
 // destinationOperation goes from one configuration to another, perhaps after an update that broke off, and next are

@@ -29,7 +29,7 @@ type policyCase struct {
 }
 
 const (
-	level0, level1, level2, parkingQueue = "delay-00", "delay-01", "delay-02", "unroutable"
+	level0, level1, level2, parkingQueue = "level 0", "level 1", "level 2", "parking"
 )
 
 func everywhere(text string) map[string]string {
@@ -107,15 +107,15 @@ func withParking(delays map[string]string, parking string) map[string]string {
 // exactly if messages fare differently, and names the policy and the consequence.
 func TestPolicyWarnings(t *testing.T) {
 	t.Parallel()
-	for _, queueType := range []string{"quorum", "classic"} {
-		t.Run(queueType, func(t *testing.T) {
-			warnOfPolicy(t, queueType)
+	for name, is := range queueForms {
+		t.Run(name, func(t *testing.T) {
+			warnOfPolicy(t, is)
 		})
 	}
 }
 
 // warnOfPolicy plans, applies and refreshes under a policy, and looks at the words about it.
-func warnOfPolicy(t *testing.T, queueType string) {
+func warnOfPolicy(t *testing.T, is ofQueues) {
 	t.Parallel()
 	v := harness.NewVhost(t)
 	p := harness.NewProtocol(t, v.Broker, nil)
@@ -124,13 +124,13 @@ func warnOfPolicy(t *testing.T, queueType string) {
 		for _, put := range policies {
 			put("^" + name + `\.`)
 		}
-		mine := *p
-		mine.MustApply(harness.Attributes{"vhost": v.Name, "name": name, "levels": 3, "queue_type": queueType})
-		cascades[name] = policyExpectation{&mine, cause, says}
+		mine, cascade := *p, doubling{name, 3, time.Second, is.inUnits}
+		mine.MustApply(cascade.given().With(harness.Attributes{"vhost": v.Name, "queue_type": is.queueType}))
+		cascades[name] = policyExpectation{&mine, cascade, cause, says}
 	}
 	for i, c := range policyCases {
 		says := c.quorum
-		if queueType == "classic" {
+		if is.queueType == "classic" {
 			says = c.classic
 		}
 		name := fmt.Sprintf("p%d", i)
@@ -154,25 +154,27 @@ func warnOfPolicy(t *testing.T, queueType string) {
 	add("none", "", nil)
 
 	for _, name := range slices.Sorted(maps.Keys(cascades)) {
-		cascades[name].check(name)
+		cascades[name].check()
 	}
 }
 
 // policyExpectation is what a refresh of a cascade says under a policy, by queues.
 type policyExpectation struct {
 	*harness.Protocol
-	cause string
-	says  map[string]string
+	cascade doubling
+	cause   string
+	says    map[string]string
 }
 
 // check makes sure that the warnings say that, and nothing of other queues.
-func (c policyExpectation) check(name string) {
+func (c policyExpectation) check() {
 	c.T.Helper()
-	diagnostics := c.Refresh(c.T.Context())
+	diagnostics, name := c.Refresh(c.T.Context()), c.cascade.name
 	harness.NoErrors(c.T, diagnostics)
 	text := harness.WarningText(diagnostics)
-	for _, queue := range []string{level0, level1, level2, parkingQueue} {
-		prefix, object := c.cause+" on queue ", fmt.Sprintf("queue %q", name+"."+queue)
+	for queue, called := range map[string]string{level0: c.cascade.queue(0), level1: c.cascade.queue(1),
+		level2: c.cascade.queue(2), parkingQueue: name + ".unroutable"} {
+		prefix, object := c.cause+" on queue ", fmt.Sprintf("queue %q", called)
 		if want := c.says[queue]; want == "" && strings.Contains(text, object) {
 			c.T.Errorf("%s: nothing is to be said of %s: %s", name, queue, text)
 		} else if want != "" && !slices.ContainsFunc(strings.Split(text, "\n"), func(line string) bool {
@@ -190,10 +192,10 @@ func (c policyExpectation) check(name string) {
 // What the warnings say happens to messages does happen.
 func TestPolicyConsequences(t *testing.T) {
 	t.Parallel()
-	for _, queueType := range []string{"quorum", "classic"} {
-		for name, test := range policyConsequences(queueType) {
-			t.Run(queueType+", "+name, func(t *testing.T) {
-				sufferPolicy(t, test, queueType)
+	for form, is := range queueForms {
+		for name, test := range policyConsequences(is.queueType) {
+			t.Run(form+", "+name, func(t *testing.T) {
+				sufferPolicy(t, test, is)
 			})
 		}
 	}
@@ -242,8 +244,8 @@ func policyConsequences(queueType string) map[string]policyConsequence {
 			if queueType != "classic" {
 				return // as without it
 			}
-			u.publishTo("t.delay-00", "0.1.here", 1)
-			if refused := u.publishTo("t.delay-00", "0.1.here", 1); refused != 1 {
+			u.publishTo(u.exchange(0), "0.1.here", 1)
+			if refused := u.publishTo(u.exchange(0), "0.1.here", 1); refused != 1 {
 				u.Vhost.T.Error("a full queue does not refuse what is published")
 			}
 			u.Arrived(u.collector, 1)
@@ -251,11 +253,8 @@ func policyConsequences(queueType string) map[string]policyConsequence {
 			// then.
 			u.send(3, 1)
 			harness.Sleep(u.Vhost.T.Context(), time.Until(u.began.Add(u.unit*3/2)))
-			u.publishTo("t.delay-00", "0.1.here", 1)
-			u.Eventually("all queues are empty", func() bool {
-				return u.Depth("t.delay-00")+
-					u.Depth("t.delay-01") == 0
-			})
+			u.publishTo(u.exchange(0), "0.1.here", 1)
+			u.Eventually("all queues are empty", func() bool { return u.Depth(u.queue(0))+u.Depth(u.queue(1)) == 0 })
 			u.Arrived(u.collector, 2)
 			if n := len(u.collector.Arrivals()); n != 2 {
 				u.Vhost.T.Errorf("%d messages arrived", n)
@@ -265,9 +264,9 @@ func policyConsequences(queueType string) map[string]policyConsequence {
 			// While there is no way out, at-least-once keeps a message and drop-head has switched that off.
 			u.Do(plan.DeleteExchange{Name: "t.delivery"})
 			u.send(1, 1)
-			u.Settled("t.delay-00")
+			u.Settled(u.queue(0))
 			u.MustApply(u.given)
-			if n := u.Depth("t.delay-00"); n != 0 {
+			if n := u.Depth(u.queue(0)); n != 0 {
 				u.Vhost.T.Errorf("%d messages are left in the queue", n)
 			}
 		}, short},
@@ -281,14 +280,13 @@ type policyConsequence struct {
 }
 
 // sufferPolicy sends messages under a policy and looks at what becomes of them.
-func sufferPolicy(t *testing.T, test policyConsequence, queueType string) {
+func sufferPolicy(t *testing.T, test policyConsequence, is ofQueues) {
 	t.Parallel()
 	v := harness.NewVhost(t)
 	v.Policy("p", 0, test.definition)(".*")
-	u := &underPolicy{Vhost: v, Protocol: harness.NewProtocol(t, v.Broker, nil), unit: test.unit}
-	u.given = harness.Attributes{
-		"vhost": v.Name, "name": "t", "levels": 2, "resolution": u.unit.String(), "queue_type": queueType,
-	}
+	u := &underPolicy{Vhost: v, Protocol: harness.NewProtocol(t, v.Broker, nil),
+		doubling: doubling{"t", 2, test.unit, is.inUnits}}
+	u.given = u.doubling.given().With(harness.Attributes{"vhost": v.Name, "queue_type": is.queueType})
 	u.MustApply(u.given)
 	u.collector = v.Collect("t.delivery", "#")
 	test.happens(u)
@@ -298,8 +296,8 @@ func sufferPolicy(t *testing.T, test policyConsequence, queueType string) {
 type underPolicy struct {
 	*harness.Vhost
 	*harness.Protocol
+	doubling
 	given     harness.Attributes
-	unit      time.Duration
 	collector *brokertest.Collector
 	began     time.Time
 }
@@ -307,7 +305,7 @@ type underPolicy struct {
 // send sends messages to the entry and counts those that are refused.
 func (u *underPolicy) send(units, n int) (refused int) {
 	u.Vhost.T.Helper()
-	return u.publishTo("t.delay-01", harness.RoutingKey(u.Vhost.T, time.Duration(units)*u.unit, 2, u.unit, "here"), n)
+	return u.publishTo(u.entry(), harness.RoutingKey(u.Vhost.T, time.Duration(units)*u.unit, 2, u.unit, "here"), n)
 }
 
 func (u *underPolicy) publishTo(exchange, key string, n int) (refused int) {
@@ -330,13 +328,15 @@ func (u *underPolicy) publishTo(exchange, key string, n int) (refused int) {
 // It does so for a user with the tag management alone, too.
 func TestPolicyAtOnce(t *testing.T) {
 	t.Parallel()
-	for _, queueType := range []string{"quorum", "classic"} {
-		t.Run(queueType, func(t *testing.T) {
+	for name, is := range queueForms {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v := harness.NewVhost(t)
 			user := v.User("management", &everything)
 			p := harness.NewProtocol(t, &user, nil)
-			p.MustApply(harness.Attributes{"vhost": v.Name, "name": "t", "levels": 2, "queue_type": queueType})
+			cascade := doubling{"t", 2, time.Second, is.inUnits}
+			p.MustApply(cascade.given().With(harness.Attributes{"vhost": v.Name, "queue_type": is.queueType}))
+			ofSecond := fmt.Sprintf(" on queue %q: ", cascade.queue(0))
 			says := func(want string) {
 				t.Helper()
 				text := harness.WarningText(p.Refresh(t.Context()))
@@ -349,22 +349,22 @@ func TestPolicyAtOnce(t *testing.T) {
 			}
 			says("")
 			v.Policy("short", 0, short(250))("^t")
-			says(`policy "short" on queue "t.delay-00": messages leave it after 250 ms instead of 1 s`)
+			says(`policy "short"` + ofSecond + `messages leave it after 250 ms instead of 1 s`)
 			v.Policy("short", 0, short(150))("^t")
-			says(`policy "short" on queue "t.delay-00": messages leave it after 150 ms instead of 1 s`)
-			v.Policy("long", 1, short(1<<35))("delay")
+			says(`policy "short"` + ofSecond + `messages leave it after 150 ms instead of 1 s`)
+			v.Policy("long", 1, short(1<<35))(`\.(delay-|[12]s$)`)
 			says(`policy "short" on queue "t.unroutable": messages in it are dropped after 150 ms`)
 			v.Try(v.API.DeletePolicy(v.Name, "short"))
 			v.Try(v.API.DeletePolicy(v.Name, "long"))
 			says("")
 			v.OperatorPolicy("theirs", short(350))("^t")
-			says(`operator policy "theirs" on queue "t.delay-00": messages leave it after 350 ms instead of 1 s`)
+			says(`operator policy "theirs"` + ofSecond + `messages leave it after 350 ms instead of 1 s`)
 			v.Try(v.API.DeleteOperatorPolicy(v.Name, "theirs"))
 			says("")
 			v.Policy("not these", 0, short(250))(`^(?!t\.)`)
 			says("")
 			v.Policy("these", 0, short(250))(`^(?!tasks)t`)
-			says(`policy "these" on queue "t.delay-00": messages leave it after 250 ms instead of 1 s`)
+			says(`policy "these"` + ofSecond + `messages leave it after 250 ms instead of 1 s`)
 			v.Try(v.API.DeletePolicy(v.Name, "these"))
 			v.Policy("who knows", 0, short(450))(`^t++`)
 			// RabbitMQ may say so at any moment: here it does not.
@@ -374,13 +374,12 @@ func TestPolicyAtOnce(t *testing.T) {
 				}
 			}), nil)
 			harness.MustSay(t, "the refresh", harness.WarningText(quiet.Refresh(t.Context())),
-				`policy "who knows" on queue "t.delay-00": only RabbitMQ can tell whether this applies to it, and `+
+				`policy "who knows"`+ofSecond+`only RabbitMQ can tell whether this applies to it, and `+
 					`has not said so yet. If it does, messages leave it after 450 ms instead of 1 s`)
 			v.Eventually("the queue says it", func() bool {
 				return strings.Contains(harness.WarningText(p.Refresh(t.Context())),
 					`policy "who knows" (as the queue says, `+
-						`some seconds after a change) on queue "t.delay-00": messages leave it after 450 ms `+
-						`instead of 1 s`)
+						`some seconds after a change)`+ofSecond+`messages leave it after 450 ms instead of 1 s`)
 			})
 		})
 	}
@@ -389,7 +388,11 @@ func TestPolicyAtOnce(t *testing.T) {
 // A gateway may not let anybody list policies. Then it is the queues that say what applies to them.
 func TestPoliciesUnread(t *testing.T) {
 	t.Parallel()
-	for name, status := range map[string]int{"forbidden": http.StatusForbidden, "not found": http.StatusNotFound} {
+	for name, is := range map[string]struct {
+		status  int
+		inUnits bool
+	}{"forbidden": {http.StatusForbidden, false}, "not found": {http.StatusNotFound, false},
+		"forbidden, units": {http.StatusForbidden, true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v := harness.NewVhost(t)
@@ -397,21 +400,21 @@ func TestPoliciesUnread(t *testing.T) {
 				if !strings.Contains(r.URL.Path, "policies/") {
 					return false
 				}
-				w.WriteHeader(status)
+				w.WriteHeader(is.status)
 				return true
 			})
 			b := *v.Broker
 			b.Endpoint = g.URL
 			p := harness.NewProtocol(t, &b, nil)
-			given := harness.Attributes{"vhost": v.Name, "name": "t", "levels": 2}
-			p.MustApply(given)
+			cascade := doubling{"t", 2, time.Second, is.inUnits}
+			p.MustApply(cascade.given().With(harness.Attributes{"vhost": v.Name}))
 			v.OperatorPolicy("theirs", rabbithole.PolicyDefinition{"message-ttl": 250})("^t")
 			v.Eventually("the refresh warns of the policy", func() bool {
 				diagnostics := p.Refresh(t.Context())
 				harness.NoErrors(t, diagnostics)
 				return strings.Contains(harness.WarningText(diagnostics),
-					`operator policy "theirs" (as the queue says, some `+
-						`seconds after a change) on queue "t.delay-00": messages leave it after 250 ms instead of 1 s`)
+					fmt.Sprintf(`operator policy "theirs" (as the queue says, some seconds after a change) on `+
+						"queue %q: messages leave it after 250 ms instead of 1 s", cascade.queue(0)))
 			})
 			p.MustApply(nil)
 		})
@@ -421,25 +424,25 @@ func TestPoliciesUnread(t *testing.T) {
 // A consumer on a delay queue takes messages away before their time.
 func TestConsumerWarning(t *testing.T) {
 	t.Parallel()
-	for _, queueType := range []string{"quorum", "classic"} {
-		t.Run(queueType, func(t *testing.T) {
+	for name, is := range queueForms {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v := harness.NewVhost(t)
 			p := harness.NewProtocol(t, v.Broker, nil)
-			given := harness.Attributes{"vhost": v.Name, "name": "t", "levels": 2, "queue_type": queueType}
-			p.MustApply(given)
+			cascade := doubling{"t", 2, time.Second, is.inUnits}
+			p.MustApply(cascade.given().With(harness.Attributes{"vhost": v.Name, "queue_type": is.queueType}))
 			if text := harness.WarningText(p.Refresh(t.Context())); text != "" {
 				t.Errorf("nothing is to be said: %s", text)
 			}
-			v.Consume("t.delay-01")
+			v.Consume(cascade.queue(1))
 			v.Consume("t.unroutable") // where it is as it should be
 			v.Eventually("the consumer is warned of", func() bool {
 				text := harness.WarningText(p.Refresh(t.Context()))
 				if strings.Contains(text, `queue "t.unroutable"`) {
 					t.Errorf("a consumer of parked messages is none to warn of: %s", text)
 				}
-				return strings.Contains(text, `1 consumer(s) on queue "t.delay-01": messages in it are taken before `+
-					`their delay is over`)
+				return strings.Contains(text, fmt.Sprintf("1 consumer(s) on queue %q: messages in it are taken before "+
+					"their delay is over", cascade.queue(1)))
 			})
 		})
 	}

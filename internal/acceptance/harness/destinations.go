@@ -13,9 +13,14 @@ import (
 // NewDestinations is a vhost with a cascade t of so many levels, each step of which takes a millisecond, and queues.
 func NewDestinations(t testing.TB, levels int, queues ...string) *Vhost {
 	t.Helper()
+	return NewDestinationsOf(t, Attributes{"name": "t", "levels": levels, "resolution": "1ms"}, queues...)
+}
+
+// NewDestinationsOf is a vhost with such a cascade of classic queues, and queues.
+func NewDestinationsOf(t testing.TB, cascade Attributes, queues ...string) *Vhost {
+	t.Helper()
 	v := NewVhost(t)
-	NewProtocol(t, v.Broker, nil).MustApply(Attributes{"vhost": v.Name, "name": "t", "levels": levels,
-		"resolution": "1ms", "queue_type": "classic"})
+	NewProtocol(t, v.Broker, nil).MustApply(cascade.With(Attributes{"vhost": v.Name, "queue_type": "classic"}))
 	for _, name := range queues {
 		v.DeclareQueue(name, map[string]any{"x-queue-type": "classic"})
 	}
