@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
@@ -17,7 +18,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-testing/tfversion"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -216,26 +216,46 @@ func TestAccImportOfNothing(t *testing.T) {
 // sources. Each error names the entry, and the import that it recommends works.
 func TestImportBelievesKeys(t *testing.T) {
 	t.Parallel()
+	for form, is := range map[string]mistakable{
+		"uniform": {harness.Attributes{"levels": 5}, "m.delay-04", [2]string{"m.delay-06", "m.delay-05"},
+			[3]string{"m.delay-03", "m.delay-02", "m.delay-00"}},
+		"units": {harness.Attributes{"max_delay": "10s"}, "m.d.h.m.s", [2]string{"m.14d.7d.d.h.m.s", "m.7d.d.h.m.s"},
+			[3]string{"m.h.m.s", "m.m.s", "m.s"}},
+	} {
+		t.Run(form, func(t *testing.T) {
+			t.Parallel()
+			is.importsByKeys(t)
+		})
+	}
+}
+
+// mistakable is a cascade with names that could be those of its entry.
+type mistakable struct {
+	given harness.Attributes
+	entry string
+	above [2]string
+	below [3]string
+}
+
+func (is mistakable) importsByKeys(t *testing.T) {
 	v := harness.NewVhost(t)
-	given := harness.Attributes{"vhost": v.Name, "name": "m", "levels": 5}
-	harness.NewProtocol(t, v.Broker, nil).MustApply(given)
+	harness.NewProtocol(t, v.Broker, nil).MustApply(is.given.With(harness.Attributes{"vhost": v.Name, "name": "m"}))
 	rungs := harness.Attributes{"vhost": v.Name, "name": "retry.0", "delays": harness.TextList("5s", "1m")}
 	harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil).MustApply(rungs)
-	before := v.Objects()
+	before, entry := v.Objects(), is.entry
 	const none = ""
 	for _, test := range []struct{ resource, asked, reason, found, entry string }{
-		{harness.CascadeType, "m.delay-06", "there is no such exchange", harness.CascadeType, "m.delay-04"},
-		{harness.CascadeType, "m.delay-05", "there is no such exchange", harness.CascadeType, "m.delay-04"},
-		{harness.CascadeType, "m.delay-02", "a level in the middle of a cascade", harness.CascadeType, "m.delay-04"},
-		{harness.CascadeType, "m.delay-00", "a level in the middle of a cascade", harness.CascadeType, "m.delay-04"},
+		{harness.CascadeType, is.above[0], "there is no such exchange", harness.CascadeType, entry},
+		{harness.CascadeType, is.above[1], "there is no such exchange", harness.CascadeType, entry},
+		{harness.CascadeType, is.below[1], "a level in the middle of a cascade", harness.CascadeType, entry},
+		{harness.CascadeType, is.below[2], "a level in the middle of a cascade", harness.CascadeType, entry},
 		{harness.CascadeType, "m.delivery", "no binding like that of a cascade's top level", none, ""},
 		{harness.CascadeType, "retry.0.entry", "no binding like that of a cascade's top level", harness.LadderType,
 			"retry.0.entry"},
-		{harness.LadderType, "m.delay-04", "are like those of a cascade, and not of a ladder", harness.CascadeType,
-			"m.delay-04"},
-		{harness.LadderType, "m.delay-02", "are like those of a cascade, and not of a ladder", harness.CascadeType,
-			"m.delay-04"},
-		{harness.LadderType, "m.delay-05", "there is no such exchange", harness.CascadeType, "m.delay-04"},
+		{harness.LadderType, entry, "are like those of a cascade, and not of a ladder", harness.CascadeType, entry},
+		{harness.LadderType, is.below[1], "are like those of a cascade, and not of a ladder",
+			harness.CascadeType, entry},
+		{harness.LadderType, is.above[1], "there is no such exchange", harness.CascadeType, entry},
 		{harness.LadderType, "retry.0.delivery", "no binding like that of a ladder's rung", none, ""},
 	} {
 		by := harness.NewProtocolOf(t, test.resource, v.Broker, nil)
@@ -254,17 +274,13 @@ func TestImportBelievesKeys(t *testing.T) {
 		harness.NoErrors(t, harness.NewProtocolOf(t, test.found, v.Broker, nil).ImportState(t.Context(), command[1]))
 	}
 	p := harness.NewProtocol(t, v.Broker, nil)
-	at := harness.Attributes{"vhost": v.Name, "entry_exchange": "m.delay-03", "delay": "1s"}
+	at := harness.Attributes{"vhost": v.Name, "entry_exchange": is.below[0]}
 	for what, diagnostics := range map[string][]*tfprotov6.Diagnostic{
-		"the data source": p.Read(t.Context(), harness.CascadeType,
-			harness.Attributes{"vhost": v.Name, "entry_exchange": "m.delay-03"}),
-		"the probe": p.Read(t.Context(), "rabbitmqdelay_probe", at),
+		"the data source": p.Read(t.Context(), harness.CascadeType, at),
+		"the probe":       p.Read(t.Context(), "rabbitmqdelay_probe", at.With(harness.Attributes{"delay": "1s"})),
 	} {
-		if text := harness.ErrorText(diagnostics); !strings.Contains(text,
-			`the entry of the cascade there is exchange `+
-				`"m.delay-04"`) {
-			t.Errorf("%s says %s", what, text)
-		}
+		harness.MustSay(t, what, harness.ErrorText(diagnostics),
+			fmt.Sprintf("the entry of the cascade there is exchange %q", entry))
 	}
 	v.MustHold(before)
 }
@@ -273,68 +289,94 @@ func TestImportBelievesKeys(t *testing.T) {
 // objects, and one apply brings them back.
 func TestImportOfADamagedCascade(t *testing.T) {
 	t.Parallel()
-	for name, damage := range map[string]func(v *harness.Vhost, desired topology.Topology){
-		"objects are gone": func(v *harness.Vhost, desired topology.Topology) {
-			v.Do(plan.DeleteQueue{Queue: desired.Queues["m.delay-04"]},
-				plan.DeleteQueue{Queue: desired.Queues["m.delay-01"]},
-				plan.DeleteExchange{Name: "m.delay-02"}, plan.DeleteExchange{Name: "m.unroutable"})
+	for name, damage := range map[string]func(*harness.Vhost, doubling, topology.Topology){
+		"objects are gone": func(v *harness.Vhost, c doubling, desired topology.Topology) {
+			v.Do(plan.DeleteQueue{Queue: desired.Queues[c.queue(4)]},
+				plan.DeleteQueue{Queue: desired.Queues[c.queue(1)]},
+				plan.DeleteExchange{Name: c.exchange(2)}, plan.DeleteExchange{Name: "m.unroutable"})
 		},
-		"others have bound": func(v *harness.Vhost, _ topology.Topology) {
-			v.DeclareQueue("audit", map[string]any{"x-message-ttl": 7000, "x-dead-letter-exchange": "m.delay-02"})
-			for _, exchange := range []string{"m.delay-04", "m.delay-02"} {
+		"others have bound": func(v *harness.Vhost, c doubling, _ topology.Topology) {
+			v.DeclareQueue("audit", map[string]any{"x-message-ttl": 7000, "x-dead-letter-exchange": c.exchange(2)})
+			for _, exchange := range []string{c.entry(), c.exchange(2)} {
 				for _, key := range []string{"1.#", "*.1.#", "1.*.#"} {
 					v.Bind(exchange, key, "queue", "audit")
 				}
 			}
 		},
-		"a time is wrong": func(v *harness.Vhost, desired topology.Topology) {
-			q := desired.Queues["m.delay-04"]
-			v.Do(plan.DeleteQueue{Queue: q})
-			q.Arguments = maps.Clone(q.Arguments)
-			q.Arguments["x-message-ttl"] = int64(8000)
-			v.Do(plan.DeclareQueue{Queue: q})
+		"a time is wrong": func(v *harness.Vhost, c doubling, desired topology.Topology) {
+			level := 4
+			if c.inUnits {
+				level-- // without its binding, the longest shows max_delay by its time alone
+			}
+			halveTime(v, desired.Queues[c.queue(level)])
 		},
-		"the entry is gone": func(v *harness.Vhost,
-			_ topology.Topology) {
-			v.Do(plan.DeleteExchange{Name: "m.delay-04"})
-		},
-		"the entry is a new, empty one": func(v *harness.Vhost, desired topology.Topology) {
-			v.Do(plan.DeleteExchange{Name: "m.delay-04"},
-				plan.DeclareExchange{Exchange: desired.Exchanges["m.delay-04"]})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			v := harness.NewVhost(t)
-			desired := harness.Expand(t, delay.Config{
-				Name: "m", Vhost: v.Name, Levels: 5, StrictKeys: true,
-				ParkUnroutable: true, CreateDeliveryExchange: true,
-			})
-			v.Do(plan.Repair(desired, topology.New()).Steps()...)
-			damage(v, desired)
-			for _, wrong := range []string{"m.delay-06", "m.delay-05", "m.delay-03", "m.delay-02", "m.delay-00"} {
-				p := harness.NewProtocol(t, v.Broker, nil)
-				text := harness.ErrorText(p.ImportState(t.Context(), harness.ImportID(v.Name, wrong)))
-				command := importCommand.FindStringSubmatch(text)
-				if text == "" || command != nil && command[1] != harness.ImportID(v.Name, "m.delay-04") {
-					t.Errorf("the import of %s says %q", wrong, text)
+		"the longest time is wrong": func(v *harness.Vhost, c doubling, desired topology.Topology) {
+			halveTime(v, desired.Queues[c.queue(4)])
+			for b := range desired.Bindings {
+				if b.LeadsTo(topology.ToQueue, c.queue(4)) {
+					v.Do(plan.Bind{Binding: b})
 				}
 			}
-			p := harness.NewProtocol(t, v.Broker, nil)
-			given := harness.Attributes{"vhost": v.Name, "name": "m", "levels": 5}
-			harness.NoErrors(t, p.ImportState(t.Context(), harness.ImportID(v.Name, "m.delay-04")))
-			todo := p.Plan(t.Context(), given)
-			if harness.HasErrors(todo.Diagnostics) || todo.Replace || todo.IsEmpty(p.State) {
-				t.Errorf("replace %t, empty %t: %s", todo.Replace, todo.IsEmpty(p.State),
-					harness.ErrorText(todo.Diagnostics))
-			}
-			p.MustApply(given)
-			p.MustBeSettled(given)
-			have := v.Objects()
-			delete(have.Queues, "audit")
-			v.Compare(desired, have)
-		})
+		},
+		"the entry is gone": func(v *harness.Vhost, c doubling, _ topology.Topology) {
+			v.Do(plan.DeleteExchange{Name: c.entry()})
+		},
+		"the entry is a new, empty one": func(v *harness.Vhost, c doubling, desired topology.Topology) {
+			v.Do(plan.DeleteExchange{Name: c.entry()}, plan.DeclareExchange{Exchange: desired.Exchanges[c.entry()]})
+		},
+	} {
+		for form, inUnits := range doublingForms {
+			t.Run(name+", "+form, func(t *testing.T) {
+				t.Parallel()
+				cascade := doubling{"m", 5, time.Second, inUnits}
+				v := harness.NewVhost(t)
+				desired := harness.Expand(t, cascade.config())
+				v.Do(plan.Repair(desired, topology.New()).Steps()...)
+				damage(v, cascade, desired)
+				importsDamaged(v, cascade, desired)
+			})
+		}
 	}
+}
+
+// halveTime declares a delay queue anew with half its TTL.
+func halveTime(v *harness.Vhost, q topology.Queue) {
+	v.T.Helper()
+	ttl, delays := q.Arguments["x-message-ttl"].(int64)
+	if !delays {
+		v.T.Fatalf("queue %q is no delay queue", q.Name)
+	}
+	v.Do(plan.DeleteQueue{Queue: q})
+	q.Arguments = maps.Clone(q.Arguments)
+	q.Arguments["x-message-ttl"] = ttl / 2
+	v.Do(plan.DeclareQueue{Queue: q})
+}
+
+func importsDamaged(v *harness.Vhost, cascade doubling, desired topology.Topology) {
+	t := v.T
+	t.Helper()
+	for _, level := range []int{6, 5, 3, 2, 0} {
+		wrong := cascade.exchange(level)
+		p := harness.NewProtocol(t, v.Broker, nil)
+		text := harness.ErrorText(p.ImportState(t.Context(), harness.ImportID(v.Name, wrong)))
+		command := importCommand.FindStringSubmatch(text)
+		if text == "" || command != nil && command[1] != harness.ImportID(v.Name, cascade.entry()) {
+			t.Errorf("the import of %s says %q", wrong, text)
+		}
+	}
+	p := harness.NewProtocol(t, v.Broker, nil)
+	given := cascade.given().With(harness.Attributes{"vhost": v.Name})
+	harness.NoErrors(t, p.ImportState(t.Context(), harness.ImportID(v.Name, cascade.entry())))
+	todo := p.Plan(t.Context(), given)
+	if harness.HasErrors(todo.Diagnostics) || todo.Replace || todo.IsEmpty(p.State) {
+		t.Errorf("replace %t, empty %t: %s", todo.Replace, todo.IsEmpty(p.State),
+			harness.ErrorText(todo.Diagnostics))
+	}
+	p.MustApply(given)
+	p.MustBeSettled(given)
+	have := v.Objects()
+	delete(have.Queues, "audit")
+	v.Compare(desired, have)
 }
 
 // declare plays the one who declared the cascade of a vector.
