@@ -1,8 +1,10 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -28,13 +30,13 @@ func (a *Trial) OperateOneByOne(ctx context.Context) []*tfprotov6.Diagnostic {
 
 // DelayQueue is the name of the delay queue with so many shorter ones.
 func DelayQueue(desired topology.Topology, shorter int) string {
-	var names []string
+	ttls := map[string]int64{}
 	for name, q := range desired.Queues {
-		if q.DeadLetterExchange() != "" {
-			names = append(names, name)
+		if ttl, delays := q.Arguments["x-message-ttl"].(int64); delays {
+			ttls[name] = ttl
 		}
 	}
-	slices.Sort(names) // the names of the tests end in the level and the digit
+	names := slices.SortedFunc(maps.Keys(ttls), func(x, y string) int { return cmp.Compare(ttls[x], ttls[y]) })
 	return names[shorter]
 }
 
@@ -57,6 +59,7 @@ var Interruptions = func() (all []Interrupted) {
 	for _, o := range []Interrupted{
 		{TypeName: CascadeType, QueueType: delay.Quorum, Base: 2},
 		{TypeName: CascadeType, QueueType: delay.Classic, Base: 10},
+		{TypeName: CascadeType, QueueType: delay.Quorum},
 		{TypeName: LadderType, QueueType: delay.Quorum},
 	} {
 		for _, verb := range []string{"create", "update", "rebuild", "destroy"} {
@@ -94,12 +97,9 @@ func (o Interrupted) Prepare(v *Vhost) *Trial {
 	v.T.Helper()
 	a := &Trial{Vhost: v, Sound: NewProtocolOf(v.T, o.TypeName, v.Broker, nil), Proxy: NewFaultProxy(v.T, v.Broker),
 		Desired: topology.New()}
-	switch {
-	case o.TypeName == LadderType:
+	if o.TypeName == LadderType {
 		o.prepareLadder(a)
-	case o.Base == 0:
-		o.prepareUnits(a)
-	default:
+	} else {
 		o.prepareCascade(a)
 	}
 	a.Before = v.Objects()
@@ -135,11 +135,7 @@ func (o Interrupted) prepareLadder(a *Trial) {
 func (o Interrupted) prepareCascade(a *Trial) {
 	v := a.Vhost
 	v.T.Helper()
-	given := Attributes{"vhost": v.Name, "name": "t", "base": o.Base, "levels": o.Levels(), "resolution": "1h",
-		"queue_type": string(o.QueueType)}
-	config := delay.Config{Name: "t", Vhost: v.Name, Base: o.Base, Levels: o.Levels(), Resolution: time.Hour,
-		QueueType:              o.QueueType,
-		CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}
+	given, config := o.cascade(v)
 	switch o.Verb {
 	case "create":
 		a.Given, a.Desired = given, Expand(v.T, config)
@@ -151,36 +147,44 @@ func (o Interrupted) prepareCascade(a *Trial) {
 		a.Given, a.Desired = given.With(Attributes{"lookahead": 1, "strict_keys": false}), Expand(v.T, config)
 		NoErrors(v.T, a.Sound.Refresh(v.T.Context()))
 	case "rebuild":
-		// The delivery exchange has to be recreated, or there are other queues.
+		// The delivery exchange has to be recreated, or there are other queues, or both.
 		a.Sound.MustApply(given)
-		if o.QueueType == delay.Quorum {
+		switch {
+		case o.Base == 0:
+			config.QueueName, config.ParkUnroutable = "q.%s", false
+			given = given.With(Attributes{"queue_name": "q.%s", "park_unroutable": false})
+		case o.QueueType == delay.Quorum:
 			config.Resolution, config.ParkUnroutable = 2*time.Hour, false
 			given = given.With(Attributes{"resolution": "2h", "park_unroutable": false})
-		} else {
+		default:
 			config.Base--
 			given = given.With(Attributes{"base": config.Base})
 		}
 		a.Given, a.Desired = given, Expand(v.T, config)
 	case "destroy":
 		a.Sound.MustApply(given)
+	case "grow":
+		// A queue of each of two levels comes, or goes.
+		a.Sound.MustApply(given.With(Attributes{"max_delay": "20m"}))
+		a.Given, a.Desired = given, Expand(v.T, config)
+	case "shrink":
+		a.Sound.MustApply(given)
+		config.MaxDelay = 20 * time.Minute
+		a.Given, a.Desired = given.With(Attributes{"max_delay": "20m"}), Expand(v.T, config)
 	}
 }
 
-// prepareUnits has a cascade with a short and a long max_delay. A queue of each of two levels comes or goes.
-func (o Interrupted) prepareUnits(a *Trial) {
-	a.T.Helper()
-	given := Attributes{"vhost": a.Name, "name": "t", "units": TextList("1h", "20m"), "queue_type": string(o.QueueType)}
-	reach := map[string]string{"grow": "1h", "shrink": "20m"}[o.Verb]
-	before := map[string]string{"grow": "20m", "shrink": "1h"}[o.Verb]
-	a.Sound.MustApply(given.With(Attributes{"max_delay": before}))
-	a.Given = given.With(Attributes{"max_delay": reach})
-	config := delay.Config{Name: "t", Vhost: a.Name, Units: []time.Duration{time.Hour, 20 * time.Minute},
-		QueueType: o.QueueType, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}
-	var err error
-	if config.MaxDelay, err = delay.ParseDuration(reach); err != nil {
-		a.T.Fatal(err)
+// cascade is a configuration of few queues.
+func (o Interrupted) cascade(v *Vhost) (given Attributes, config delay.Config) {
+	given = Attributes{"vhost": v.Name, "name": "t", "queue_type": string(o.QueueType)}
+	config = delay.Config{Name: "t", Vhost: v.Name, QueueType: o.QueueType, CreateDeliveryExchange: true,
+		StrictKeys: true, ParkUnroutable: true}
+	if o.Base == 0 {
+		config.Units, config.MaxDelay = []time.Duration{time.Hour, 20 * time.Minute}, time.Hour
+		return given.With(Attributes{"units": TextList("1h", "20m"), "max_delay": "1h"}), config
 	}
-	a.Desired = Expand(a.T, config)
+	config.Base, config.Levels, config.Resolution = o.Base, o.Levels(), time.Hour
+	return given.With(Attributes{"base": o.Base, "levels": o.Levels(), "resolution": "1h"}), config
 }
 
 // Levels are few, because a fault is tried at each request. In base 10 one level has nine queues.
