@@ -21,30 +21,31 @@ import (
 // A healthy cascade shows its messages and has no findings; each damage is one that names the object.
 func TestAccCascadeDataSource(t *testing.T) {
 	t.Parallel()
-	for _, queueType := range []delay.QueueType{delay.Quorum, delay.Classic} {
-		t.Run(string(queueType), func(t *testing.T) {
+	for name, is := range queueForms {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := harness.NewVhost(t)
-			config := delay.Config{Name: "t", Vhost: v.Name, Levels: 12, QueueType: queueType,
-				CreateDeliveryExchange: true,
-				StrictKeys:             true, ParkUnroutable: true}
+			v, queueType := harness.NewVhost(t), delay.QueueType(is.queueType)
+			cascade := doubling{"t", 12, time.Second, is.inUnits}
+			entry, longest := cascade.entry(), cascade.queue(11)
+			config := cascade.config()
+			config.Vhost, config.QueueType = v.Name, queueType
 			v.Do(plan.Repair(harness.Expand(t, config), topology.New()).Steps()...)
 			for range 3 {
-				v.Publish("t.delay-11", "1.0.0.0.0.0.0.0.0.0.0.0.later", "")
+				v.Publish(entry, "1.0.0.0.0.0.0.0.0.0.0.0.later", "")
 			}
-			v.Publish("t.delay-11", "malformed", "")
+			v.Publish(entry, "malformed", "")
 
 			look := harness.WithProvider(v.Broker, `data "rabbitmqdelay_cascade" "t" {
   vhost          = %s
-  entry_exchange = "t.delay-11"
+  entry_exchange = %q
 }
-`, harness.Quote(v.Name))
+`, harness.Quote(v.Name), entry)
 			at := tfjsonpath.New[string]
 			value := func(path tfjsonpath.Path, check knownvalue.Check) statecheck.StateCheck {
 				return statecheck.ExpectKnownValue("data.rabbitmqdelay_cascade.t", path, check)
 			}
 			v.Eventually("the counts are up to date", func() bool {
-				return v.Counted("t.delay-11") == 3 && v.Counted("t.unroutable") == 1 && v.HasStatistics()
+				return v.Counted(longest) == 3 && v.Counted("t.unroutable") == 1 && v.HasStatistics()
 			})
 			finding := func(i int, object, cause, effect string) []statecheck.StateCheck {
 				f := at("findings").AtSliceIndex(i)
@@ -57,10 +58,14 @@ func TestAccCascadeDataSource(t *testing.T) {
 			}
 			stuck := map[delay.QueueType]string{delay.Quorum: "stay in the quorum queue before it",
 				delay.Classic: "are lost"}[queueType]
-			damages := finding(0, `exchange "t.delay-02"`, "missing", stuck)
+			damages := finding(0, fmt.Sprintf("exchange %q", cascade.exchange(2)), "missing", stuck)
+			reach := "1h8m15s"
+			if is.inUnits {
+				reach = "34m8s" // of the longest queue
+			}
 			online := map[delay.QueueType]knownvalue.Check{delay.Quorum: knownvalue.Int64Exact(1),
 				delay.Classic: knownvalue.Null()}[queueType]
-			damages = append(damages, finding(1, `queue "t.delay-01"`, "missing", "parked")...)
+			damages = append(damages, finding(1, fmt.Sprintf("queue %q", cascade.queue(1)), "missing", "parked")...)
 			resource.Test(t, resource.TestCase{
 				ProtoV6ProviderFactories: harness.Providers,
 				Steps: []resource.TestStep{
@@ -69,7 +74,7 @@ func TestAccCascadeDataSource(t *testing.T) {
 						ConfigStateChecks: []statecheck.StateCheck{
 							value(at("levels"), knownvalue.Int64Exact(12)),
 							value(at("resolution"), knownvalue.StringExact("1s")),
-							value(at("max_delay"), knownvalue.StringExact("1h8m15s")),
+							value(at("max_delay"), knownvalue.StringExact(reach)),
 							value(at("queue_type"), knownvalue.StringExact(string(queueType))),
 							value(at("lookahead"), knownvalue.Int64Exact(12)), value(at("delivery_exchange"),
 								knownvalue.StringExact("t.delivery")),
@@ -79,7 +84,7 @@ func TestAccCascadeDataSource(t *testing.T) {
 							value(at("queues"), knownvalue.ListSizeExact(12)),
 							value(at("queues").AtSliceIndex(11), knownvalue.ObjectPartial(map[string]knownvalue.Check{
 								"level": knownvalue.Int64Exact(11), "digit": knownvalue.Int64Exact(1),
-								"name":        knownvalue.StringExact("t.delay-11"),
+								"name":        knownvalue.StringExact(longest),
 								"message_ttl": knownvalue.Int64Exact(2048000),
 								"messages":    knownvalue.Int64Exact(3), "consumers": knownvalue.Int64Exact(0),
 							})),
@@ -91,17 +96,17 @@ func TestAccCascadeDataSource(t *testing.T) {
 						},
 					},
 					{
-						PreConfig: func() { v.Do(plan.DeleteExchange{Name: "t.delay-11"}) },
+						PreConfig: func() { v.Do(plan.DeleteExchange{Name: entry}) },
 						Config:    look,
-						ConfigStateChecks: append(finding(0, `exchange "t.delay-11"`, "missing",
+						ConfigStateChecks: append(finding(0, fmt.Sprintf("exchange %q", entry), "missing",
 							"publishers get an error"),
 							value(at("findings"), knownvalue.ListSizeExact(v.Findings(1)))),
 					},
 					{
 						PreConfig: func() {
 							v.Do(plan.Repair(harness.Expand(t, config), v.Objects()).Steps()...)
-							v.Do(plan.DeleteExchange{Name: "t.delay-02"},
-								plan.DeleteQueue{Queue: topology.Queue{Name: "t.delay-01"}})
+							v.Do(plan.DeleteExchange{Name: cascade.exchange(2)},
+								plan.DeleteQueue{Queue: topology.Queue{Name: cascade.queue(1)}})
 						},
 						Config: look,
 						ConfigStateChecks: append(damages,

@@ -20,14 +20,19 @@ func guarded(
 	t *testing.T, queueType, resolution string, further harness.Attributes,
 ) (v *harness.Vhost, p *harness.Protocol, given harness.Attributes) {
 	t.Helper()
+	return guardedOf(t, harness.Attributes{"name": "t", "levels": 4, "resolution": resolution, "queue_type": queueType},
+		further)
+}
+
+// guardedOf is that with another cascade of four levels.
+func guardedOf(t *testing.T, cascade, further harness.Attributes) (v *harness.Vhost, p *harness.Protocol,
+	given harness.Attributes) {
+	t.Helper()
 	v = harness.NewVhost(t)
 	for _, name := range []string{"orders", "other"} {
 		v.DeclareQueue(name, map[string]any{"x-queue-type": "classic"})
 	}
-	tasks := harness.Attributes{
-		"vhost": v.Name, "name": "t", "levels": 4, "resolution": resolution, "queue_type": queueType,
-	}
-	harness.NewProtocol(t, v.Broker, nil).MustApply(tasks)
+	harness.NewProtocol(t, v.Broker, nil).MustApply(cascade.With(harness.Attributes{"vhost": v.Name}))
 	given = harness.Attributes{
 		"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": 4, "address": "orders", "queue": "orders",
 	}.With(further)
@@ -46,23 +51,25 @@ func delayed(v *harness.Vhost, steps int, address string) {
 // the message its way is made.
 func TestDestinationOnTheWay(t *testing.T) {
 	t.Parallel()
-	for _, queueType := range []string{"quorum", "classic"} {
-		t.Run(queueType, func(t *testing.T) {
-			guardMessagesOnTheWay(t, queueType)
+	for name, is := range queueForms {
+		t.Run(name, func(t *testing.T) {
+			guardMessagesOnTheWay(t, is)
 		})
 	}
 }
 
 // guardMessagesOnTheWay removes a destination while messages are on their way to it.
-func guardMessagesOnTheWay(t *testing.T, queueType string) {
+func guardMessagesOnTheWay(t *testing.T, is ofQueues) {
 	t.Parallel()
-	v, p, given := guarded(t, queueType, "1m", nil) // nobody waits for the message
+	cascade := doubling{"t", 4, time.Minute, is.inUnits} // nobody waits for the message
+	longest := cascade.queue(3)
+	v, p, given := guardedOf(t, cascade.given().With(harness.Attributes{"queue_type": is.queueType}), nil)
 	elsewhere := harness.NewVhost(t)
 	elsewhere.DeclareExchange("t.delivery", "topic")
 	elsewhere.DeclareQueue("orders", nil)
 	v.DeclareExchange("second", "topic")
-	delayed(v, 15, "somebody")
-	v.Publish("t.delay-03", "malformed", "") // parked, which does not count
+	v.Publish(cascade.entry(), "1.1.1.1.somebody", "")
+	v.Publish(cascade.entry(), "malformed", "") // parked, which does not count
 	const stands = "*.*.*.*.orders -> queue orders"
 	for name, change := range map[string]harness.Attributes{
 		"destroyed": nil, "address": {"address": "mails"}, "levels": {"levels": 3},
@@ -75,9 +82,9 @@ func guardMessagesOnTheWay(t *testing.T, queueType string) {
 		}
 		harness.NoErrors(t, p.Refresh(t.Context()))
 		text := harness.ErrorText(p.Apply(t.Context(), p.Plan(t.Context(), next)))
-		harness.MustSay(t, name+": the error", text, "Messages are on their way", `queue "t.delay-03": 1`,
-			"drain_timeout",
-			"force_destroy = true", `queue "orders" with key "*.*.*.*.orders"`)
+		harness.MustSay(t, name+": the error", text, "Messages are on their way",
+			fmt.Sprintf("queue %q: 1", longest), "drain_timeout", "force_destroy = true",
+			`queue "orders" with key "*.*.*.*.orders"`)
 		if strings.Contains(text, "unroutable\":") {
 			t.Errorf("%s: what is parked counts: %s", name, text)
 		}
@@ -91,7 +98,7 @@ func guardMessagesOnTheWay(t *testing.T, queueType string) {
 	v.MustBeBound("*.*.*.*.orders -> queue other")
 	p.MustApply(given.With(harness.Attributes{"match": "suffix", "levels": nil}))
 	v.MustBeBound("#.orders -> queue orders")
-	if v.Depth("t.delay-03") != 1 {
+	if v.Depth(longest) != 1 {
 		t.Error("the message has left its queue: the test was too slow to show anything")
 	}
 	forced := given.With(harness.Attributes{"force_destroy": true, "address": "mails"})
@@ -153,6 +160,11 @@ func TestDestinationUpstream(t *testing.T) {
 	harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil).MustApply(ladder)
 	harness.NewProtocol(t, v.Broker, nil).MustApply(cascade.With(harness.Attributes{"name": "cut", "levels": 4}))
 	v.Do(plan.DeleteExchange{Name: "cut.delay-03"})
+	for name, units := range map[string]tftypes.Value{"units": harness.TextList("9h", "3h", "90m", "45m"),
+		"fewer": harness.TextList("9h", "3h", "90m")} {
+		harness.NewProtocol(t, v.Broker, nil).MustApply(classic.With(harness.Attributes{"name": name, "units": units,
+			"max_delay": "9h"}))
+	}
 	v.DeclareQueue("retries", map[string]any{"x-message-ttl": 3600000, "x-dead-letter-exchange": "one.delay-03"})
 	v.DeclareQueue("alone", map[string]any{"x-message-ttl": 3600000, "x-dead-letter-exchange": "d"})
 	v.DeclareQueue("another", map[string]any{"x-message-ttl": 3600000, "x-dead-letter-exchange": "amq.topic"})
@@ -160,6 +172,7 @@ func TestDestinationUpstream(t *testing.T) {
 		"queue": "orders"}
 	for queue, counts := range map[string]bool{
 		"one.delay-02": true, "one.delay-03": true, "ladder.delay-1h": true, "alone": true,
+		"units.45m": true, "units.9h": true, "fewer.9h": false,
 		"cut.delay-03": true, "retries": false,
 		"other.delay-04": false, "elsewhere.delay-03": false, "another": false, "orders": false,
 		"one.unroutable": false,

@@ -238,29 +238,31 @@ func TestInvalidState(t *testing.T) {
 	v := harness.NewVhost(t)
 	v.DeclareExchange("d", "topic")
 	v.DeclareQueue("orders", nil)
-	for typeName, is := range map[string]invalidState{
-		harness.CascadeType: {harness.Attributes{"name": "c", "levels": 3}, harness.Attributes{"levels": 40},
+	for name, is := range map[string]invalidState{
+		"cascade": {harness.CascadeType, harness.Attributes{"name": "c", "levels": 3}, harness.Attributes{"levels": 40},
 			"levels is 40; at a resolution of 1s it can be 1 to 29"},
-		harness.LadderType: {harness.Attributes{"name": "l", "delays": harness.TextList("1s")},
-			harness.Attributes{"delays": harness.TextList("1 s")},
-			`delays has "1 s", which is not a duration`},
-		harness.DestinationType: {harness.Attributes{"delivery_exchange": "d", "levels": 3, "address": "o",
-			"queue": "orders"}, harness.Attributes{"levels": 40}, "levels is 40"},
+		"cascade with units": {harness.CascadeType, harness.Attributes{"name": "u", "max_delay": "2s"},
+			harness.Attributes{"units": harness.TextList("1s", "1d")}, "units have 1d behind 1s"},
+		"ladder": {harness.LadderType, harness.Attributes{"name": "l", "delays": harness.TextList("1s")},
+			harness.Attributes{"delays": harness.TextList("1 s")}, `delays has "1 s", which is not a duration`},
+		"destination": {harness.DestinationType, harness.Attributes{"delivery_exchange": "d", "levels": 3,
+			"address": "o", "queue": "orders"}, harness.Attributes{"levels": 40}, "levels is 40"},
 	} {
-		t.Run(typeName, func(t *testing.T) {
-			refuseState(t, typeName, v, is)
+		t.Run(name, func(t *testing.T) {
+			refuseState(t, v, is)
 		})
 	}
 }
 
 type invalidState struct {
+	typeName              string
 	configuration, broken harness.Attributes
 	says                  string
 }
 
 // refuseState gives the provider a state that it did not write.
-func refuseState(t *testing.T, typeName string, v *harness.Vhost, is invalidState) {
-	p := harness.NewProtocolOf(t, typeName, v.Broker, nil)
+func refuseState(t *testing.T, v *harness.Vhost, is invalidState) {
+	p := harness.NewProtocolOf(t, is.typeName, v.Broker, nil)
 	configuration := is.configuration.With(harness.Attributes{"vhost": v.Name})
 	p.MustApply(configuration)
 	sound := p.State

@@ -44,6 +44,10 @@ resource "rabbitmqdelay_cascade" "defaults" {
   levels = 24 # 194 days
 }
 
+resource "rabbitmqdelay_cascade" "units" {
+  name = "units"
+}
+
 module "wheel" {
   source   = "./module"
   for_each = toset(["a"])
@@ -76,6 +80,12 @@ resource "rabbitmqdelay_cascade" "preset" {
   preset = "celery_classic"
 }
 
+resource "rabbitmqdelay_cascade" "units" {
+  name       = "units"
+  max_delay  = "365d"
+  queue_type = "classic"
+}
+
 module "wheel" {
   source   = "./module"
   for_each = toset(["a"])
@@ -105,6 +115,8 @@ resource "rabbitmqdelay_cascade" "this" {
 			`rabbitmqdelay_cascade.long: the longest delay is 388 days; keep it under a year`,
 			`rabbitmqdelay_cascade.preset: classic queues are not replicated; use queue_type = "quorum"`,
 			`rabbitmqdelay_cascade.preset: the longest delay is 3106 days; keep it under a year`,
+			`rabbitmqdelay_cascade.units: classic queues are not replicated; use queue_type = "quorum"`,
+			`rabbitmqdelay_cascade.units: the longest delay is 365 days; keep it under a year`,
 		}, warn: []string{
 			"rabbitmqdelay_cascade.unknown: force_destroy is not known before the apply",
 			"rabbitmqdelay_cascade.unknown: max_delay is not known before the apply",

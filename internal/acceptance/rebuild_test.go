@@ -20,31 +20,27 @@ import (
 type rebuilt struct {
 	*harness.Vhost
 	*harness.Protocol
+	doubling
 	given     harness.Attributes
 	config    delay.Config
 	collector *brokertest.Collector // of the application
 }
 
-const rebuiltLevels = 3
-
-func newRebuilt(t *testing.T, queueType string, resolution time.Duration) *rebuilt {
+func newRebuilt(t *testing.T, is ofQueues, resolution time.Duration) *rebuilt {
 	t.Helper()
 	v := harness.NewVhost(t)
-	r := &rebuilt{Vhost: v, Protocol: harness.NewProtocol(t, v.Broker, nil)}
-	r.given = harness.Attributes{
-		"vhost": v.Name, "name": "t", "levels": rebuiltLevels, "resolution": resolution.String(),
-		"queue_type": queueType,
-	}
-	r.config = delay.Config{Name: "t", Vhost: v.Name, Levels: rebuiltLevels, Resolution: resolution,
-		QueueType: delay.QueueType(queueType), CreateDeliveryExchange: true, StrictKeys: true,
-		ParkUnroutable: true}
+	r := &rebuilt{Vhost: v, Protocol: harness.NewProtocol(t, v.Broker, nil),
+		doubling: doubling{"t", 3, resolution, is.inUnits}}
+	r.given = r.doubling.given().With(harness.Attributes{"vhost": v.Name, "queue_type": is.queueType})
+	r.config = r.doubling.config()
+	r.config.Vhost, r.config.QueueType = v.Name, delay.QueueType(is.queueType)
 	r.MustApply(r.given)
 	v.DeclareQueue("application", nil)
 	v.Bind("t.delivery", "#.address", "queue", "application")
 	r.collector = v.Consume("application")
 	v.DeclareExchange("feed", "topic")
-	v.Bind("feed", "#", "exchange", "t.delay-02")
-	v.Bind("feed", "lowest.#", "exchange", "t.delay-00")
+	v.Bind("feed", "#", "exchange", r.entry())
+	v.Bind("feed", "lowest.#", "exchange", r.exchange(0))
 	v.Bind("feed", "end.#", "exchange", "t.delivery")
 	harness.NoErrors(t, r.Refresh(t.Context()))
 	return r
@@ -74,7 +70,7 @@ func (r *rebuilt) send(exchange string, steps int) (due time.Time) {
 	if err != nil {
 		r.Vhost.T.Fatal(err)
 	}
-	delay := time.Duration(steps) * resolved.Resolution
+	delay := time.Duration(steps) * resolved.Scale().Resolution()
 	due = harness.BrokerTime().Add(delay)
 	r.Publish(exchange, harness.KeyOf(r.Vhost.T, resolved.Scale(), delay, "address"), "x")
 	return due
@@ -95,41 +91,48 @@ func TestRebuild(t *testing.T) {
 	for _, queueType := range []string{"quorum", "classic"} {
 		other := map[string]delay.QueueType{"quorum": delay.Classic, "classic": delay.Quorum}[queueType]
 		for name, is := range map[string]struct {
-			change harness.Attributes
-			config func(*delay.Config)
-			parks  bool // keeps parked messages
+			change  harness.Attributes
+			config  func(*delay.Config)
+			parks   bool // keeps parked messages
+			inUnits bool
 		}{
 			"resolution": {harness.Attributes{"resolution": "250ms"}, func(c *delay.Config) { c.Resolution /= 2 },
-				true},
+				true, false},
 			"queue_type": {harness.Attributes{"queue_type": string(other)},
-				func(c *delay.Config) { c.QueueType = other }, false},
+				func(c *delay.Config) { c.QueueType = other }, false, false},
 			"queue_name": {harness.Attributes{"queue_name": "q%d"}, func(c *delay.Config) { c.QueueName = "q%d" },
-				true},
+				true, false},
 			"delivery_exchange": {harness.Attributes{"delivery_exchange": "e"},
-				func(c *delay.Config) { c.DeliveryExchange = "e" }, true},
+				func(c *delay.Config) { c.DeliveryExchange = "e" }, true, false},
 			"internal_levels": {harness.Attributes{"internal_levels": true},
-				func(c *delay.Config) { c.InternalLevels = true }, true},
+				func(c *delay.Config) { c.InternalLevels = true }, true, false},
 			"park_unroutable": {harness.Attributes{"park_unroutable": false},
-				func(c *delay.Config) { c.ParkUnroutable = false }, false},
-			"base": {harness.Attributes{"base": 3}, func(c *delay.Config) { c.Base = 3 }, true},
+				func(c *delay.Config) { c.ParkUnroutable = false }, false, false},
+			"base": {harness.Attributes{"base": 3}, func(c *delay.Config) { c.Base = 3 }, true, false},
 			"base, queue_name, park_unroutable": {
 				harness.Attributes{"base": 10, "queue_name": "q%d-%d", "park_unroutable": false},
-				func(c *delay.Config) { c.Base, c.QueueName, c.ParkUnroutable = 10, "q%d-%d", false }, false,
+				func(c *delay.Config) { c.Base, c.QueueName, c.ParkUnroutable = 10, "q%d-%d", false }, false, false,
 			},
 			"queue_name, resolution": {
 				harness.Attributes{"queue_name": "q%d", "resolution": "250ms"},
-				func(c *delay.Config) { c.QueueName, c.Resolution = "q%d", c.Resolution/2 }, true,
+				func(c *delay.Config) { c.QueueName, c.Resolution = "q%d", c.Resolution/2 }, true, false,
 			},
 			"queue_name, lookahead, park_unroutable": {
 				harness.Attributes{"queue_name": "q%d", "lookahead": 1, "park_unroutable": false},
-				func(c *delay.Config) { c.QueueName, c.Lookahead, c.ParkUnroutable = "q%d", 1, false }, false,
+				func(c *delay.Config) { c.QueueName, c.Lookahead, c.ParkUnroutable = "q%d", 1, false }, false, false,
+			},
+			"units, queue_name": {harness.Attributes{"queue_name": "q.%s"},
+				func(c *delay.Config) { c.QueueName = "q.%s" }, true, true},
+			"units, queue_type, park_unroutable": {
+				harness.Attributes{"queue_type": string(other), "park_unroutable": false},
+				func(c *delay.Config) { c.QueueType, c.ParkUnroutable = other, false }, false, true,
 			},
 		} {
 			t.Run(fmt.Sprintf("%s, %s", queueType, name), func(t *testing.T) {
 				t.Parallel()
-				r := newRebuilt(t, queueType, 500*time.Millisecond)
+				r := newRebuilt(t, ofQueues{queueType, is.inUnits}, 500*time.Millisecond)
 				if is.parks {
-					r.Publish("t.delay-02", "malformed", "parked")
+					r.Publish(r.entry(), "malformed", "parked")
 				}
 				want := r.strangers()
 				before := harness.Expand(t, r.config)
@@ -164,7 +167,8 @@ func (r *rebuilt) rebuild(change harness.Attributes, others, before topology.Top
 		r.Vhost.T.Error("it is a replacement")
 	}
 	text := harness.WarningText(plan.Diagnostics)
-	harness.MustSay(r.Vhost.T, "the plan", text, "Update in place recreates all ", `entry exchange "t.delay-02"`,
+	harness.MustSay(r.Vhost.T, "the plan", text, "Update in place recreates all ",
+		fmt.Sprintf("entry exchange %q", r.entry()),
 		"Publishers get an error and have to try again", "is rebuilt, because ", wouldFail)
 	for attribute := range change {
 		if attribute != "lookahead" && !strings.Contains(text, attribute) {
@@ -190,27 +194,31 @@ func TestRebuildWithMessagesOnTheirWay(t *testing.T) {
 	t.Parallel()
 	for _, queueType := range []string{"quorum", "classic"} {
 		t.Run(queueType, func(t *testing.T) {
-			rebuildWithMessages(t, queueType, harness.Attributes{"resolution": "100ms"}, func(c *delay.Config) {
-				c.Resolution = 100 * time.Millisecond
-			})
+			rebuildWithMessages(t, ofQueues{queueType, false}, harness.Attributes{"resolution": "100ms"},
+				func(c *delay.Config) { c.Resolution = 100 * time.Millisecond })
 		})
 		t.Run(queueType+", base", func(t *testing.T) {
-			rebuildWithMessages(t, queueType, harness.Attributes{"base": 3}, func(c *delay.Config) { c.Base = 3 })
+			rebuildWithMessages(t, ofQueues{queueType, false}, harness.Attributes{"base": 3},
+				func(c *delay.Config) { c.Base = 3 })
+		})
+		t.Run(queueType+", units", func(t *testing.T) {
+			rebuildWithMessages(t, ofQueues{queueType, true}, harness.Attributes{"queue_name": "q.%s"},
+				func(c *delay.Config) { c.QueueName = "q.%s" })
 		})
 	}
 }
 
 // rebuildWithMessages rebuilds while messages wait.
-func rebuildWithMessages(t *testing.T, queueType string, change harness.Attributes, config func(*delay.Config)) {
+func rebuildWithMessages(t *testing.T, is ofQueues, change harness.Attributes, config func(*delay.Config)) {
 	t.Parallel()
 	// Messages take 12 s: a busy machine takes seconds for a plan and an apply.
-	r := newRebuilt(t, queueType, 2*time.Second)
+	r := newRebuilt(t, is, 2*time.Second)
 	before := r.Objects()
 	apply := func(further harness.Attributes) string {
 		harness.NoErrors(t, r.Refresh(t.Context()))
 		return harness.ErrorText(r.Apply(t.Context(), r.Plan(t.Context(), r.given.With(change).With(further))))
 	}
-	send := func() time.Time { return r.send("t.delay-02", 6) }
+	send := func() time.Time { return r.send(r.entry(), 6) }
 	var due []time.Time
 	due = append(due, send())
 	text := apply(nil)
@@ -293,7 +301,7 @@ func TestRebuildThatIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRebuilt(t, "quorum", 500*time.Millisecond)
+			r := newRebuilt(t, ofQueues{"quorum", false}, 500*time.Millisecond)
 			before := r.Objects()
 			through := harness.WithoutAMQP(t, r.Vhost.Broker)
 			var mutex sync.Mutex
@@ -335,7 +343,7 @@ func TestRebuildThatIsRefused(t *testing.T) {
 // back and says so. The next one goes through, and the queue gets its messages.
 func TestRebuildMeetsANewBinding(t *testing.T) {
 	t.Parallel()
-	r := newRebuilt(t, "quorum", 500*time.Millisecond)
+	r := newRebuilt(t, ofQueues{"quorum", false}, 500*time.Millisecond)
 	r.DeclareQueue("late", nil)
 	before := r.Objects()
 	var once sync.Once
