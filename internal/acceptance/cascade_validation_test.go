@@ -65,7 +65,7 @@ var invalid = map[string]struct {
 		"max_delay": "1h", "units": harness.TextList("1m", "1s")}, "exchange_name", "exactly one %s"},
 	"a digit in the names of units": {harness.Attributes{"name": "t", "queue_name": "q%d-%x"}, "queue_name",
 		`queue_name is "q%d-%x", which has to have exactly one %s`},
-	"a queue of units like that of parking": {harness.Attributes{"name": "t", "queue_name": "t.%s",
+	"a level of units like the delivery exchange": {harness.Attributes{"name": "t", "queue_name": "t.%s",
 		"delivery_exchange": "t.h.m.s"}, "delivery_exchange", "all names have to differ"},
 	"a long name of units": {harness.Attributes{"name": strings.Repeat("n", 246)}, "name", "RabbitMQ allows 255"},
 	"a negative delay": {harness.Attributes{"name": "t", "max_delay": "-1s"}, "max_delay", "max_delay is -1s; it " +

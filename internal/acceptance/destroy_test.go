@@ -90,6 +90,7 @@ func size(m *sync.Map) (n int) {
 type destroyed struct {
 	*harness.Vhost
 	*harness.Protocol
+	doubling
 	given  harness.Attributes
 	before topology.Topology
 }
@@ -98,9 +99,15 @@ const destroyLevels = 3
 
 func newDestroyed(t *testing.T, queueType string, further harness.Attributes) *destroyed {
 	t.Helper()
+	return newDestroyedOf(t, doubling{"t", destroyLevels, time.Second, false}, queueType, further)
+}
+
+// newDestroyedOf is that with a cascade of another unit or form.
+func newDestroyedOf(t *testing.T, cascade doubling, queueType string, further harness.Attributes) *destroyed {
+	t.Helper()
 	v := harness.NewVhost(t)
-	d := &destroyed{Vhost: v, Protocol: harness.NewProtocol(t, v.Broker, nil),
-		given: harness.Attributes{"vhost": v.Name, "name": "t", "levels": destroyLevels, "queue_type": queueType}}
+	d := &destroyed{Vhost: v, Protocol: harness.NewProtocol(t, v.Broker, nil), doubling: cascade,
+		given: cascade.given().With(harness.Attributes{"vhost": v.Name, "queue_type": queueType})}
 	for name, value := range further {
 		d.given[name] = value
 	}
@@ -114,7 +121,7 @@ func (d *destroyed) build() {
 	d.Vhost.T.Helper()
 	d.MustApply(d.given)
 	d.Bind("t.delivery", "#", "queue", "application")
-	d.Bind("gateway", "#", "exchange", "t.delay-02")
+	d.Bind("gateway", "#", "exchange", d.entry())
 	d.before = d.Objects()
 }
 
@@ -204,17 +211,18 @@ func afterDestroy(all topology.Topology) topology.Topology {
 // go. Messages that come just then may be parked, which refuses the destroy at once, until somebody takes them.
 func TestDrain(t *testing.T) {
 	t.Parallel()
-	for _, queueType := range []string{"quorum", "classic"} {
-		t.Run(queueType, func(t *testing.T) {
-			drainThenDestroy(t, queueType)
+	for name, is := range queueForms {
+		t.Run(name, func(t *testing.T) {
+			drainThenDestroy(t, is)
 		})
 	}
 }
 
 // drainThenDestroy destroys a cascade in which messages wait.
-func drainThenDestroy(t *testing.T, queueType string) {
+func drainThenDestroy(t *testing.T, is ofQueues) {
 	t.Parallel()
-	d := newDestroyed(t, queueType, harness.Attributes{"resolution": "200ms", "drain_timeout": "1m"})
+	d := newDestroyedOf(t, doubling{"t", destroyLevels, 200 * time.Millisecond, is.inUnits}, is.queueType,
+		harness.Attributes{"drain_timeout": "1m"})
 	harness.NoErrors(t, d.Refresh(t.Context()))
 	collector := d.Consume("application")
 	ctx, stop := context.WithCancel(t.Context())
@@ -253,29 +261,31 @@ func drainThenDestroy(t *testing.T, queueType string) {
 // A drain that does not end in time opens the entry again and says what waits.
 func TestDrainThatTakesTooLong(t *testing.T) {
 	t.Parallel()
-	for _, queueType := range []string{"quorum", "classic"} {
-		t.Run(queueType, func(t *testing.T) {
+	for name, is := range queueForms {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := newDestroyed(t, queueType, harness.Attributes{"resolution": "1h", "drain_timeout": "2s"})
-			d.Publish("t.delay-02", harness.RoutingKey(t, time.Hour, destroyLevels, time.Hour, "address"), "x")
+			d := newDestroyedOf(t, doubling{"t", destroyLevels, time.Hour, is.inUnits}, is.queueType,
+				harness.Attributes{"drain_timeout": "2s"})
+			shortest := d.queue(0)
+			d.Publish(d.entry(), harness.RoutingKey(t, time.Hour, destroyLevels, time.Hour, "address"), "x")
 			began := time.Now()
 			text := harness.ErrorText(d.Apply(t.Context(), d.Plan(t.Context(), nil)))
 			if took := time.Since(began); took < 2*time.Second {
 				t.Errorf("it gave up after %s", took)
 			}
-			if !strings.Contains(text, `"t.delay-00": 1`) {
+			if !strings.Contains(text, fmt.Sprintf("%q: 1", shortest)) {
 				t.Errorf("got %s", text)
 			}
 			d.MustHold(d.before)
 			d.Publish("gateway", harness.RoutingKey(t, time.Hour, destroyLevels, time.Hour, "address"),
 				"the entry is open")
-			if n := d.Depth("t.delay-00"); n != 2 {
+			if n := d.Depth(shortest); n != 2 {
 				t.Errorf("%d messages wait of 2", n)
 			}
 			d.MustBeSettled(d.given)
 			// Parked messages do not leave while one waits: the destroy is refused at once.
-			d.Purge("t.delay-00")
-			d.Publish("t.delay-02", "malformed", "x")
+			d.Purge(shortest)
+			d.Publish(d.entry(), "malformed", "x")
 			began = time.Now()
 			text = harness.ErrorText(d.Apply(t.Context(), d.Plan(t.Context(), nil)))
 			if took := time.Since(began); took > 2*time.Second+harness.Patience/3 ||
@@ -457,7 +467,7 @@ func (d *destroyed) confirmed(ctx context.Context) map[string]bool {
 			}
 		}
 		key, body := fmt.Sprintf("%d.%d.%d.address", n&1, n>>1&1, n>>2&1), fmt.Sprint(n)
-		err := publisher.Publish(d.Vhost.T.Context(), "t.delay-02", key, amqp.Publishing{DeliveryMode: amqp.Persistent,
+		err := publisher.Publish(d.Vhost.T.Context(), d.entry(), key, amqp.Publishing{DeliveryMode: amqp.Persistent,
 			Body: []byte(body)})
 		switch {
 		case err == nil:
