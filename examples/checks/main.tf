@@ -14,38 +14,38 @@ variable "vhost" {
   default = "/"
 }
 
-data "rabbitmqdelay_cascade" "tasks" {
+data "rabbitmqdelay_cascade" "orders" {
   vhost          = var.vhost
-  entry_exchange = "tasks.delay-16"
+  entry_exchange = "orders.d.h.m.s"
 }
 
-check "tasks_are_delayed_as_declared" {
+check "orders_are_delayed_as_declared" {
   assert {
-    condition = alltrue([for f in data.rabbitmqdelay_cascade.tasks.findings : f.severity == "info"])
+    condition = alltrue([for f in data.rabbitmqdelay_cascade.orders.findings : f.severity == "info"])
     error_message = join("\n", [
-      for f in data.rabbitmqdelay_cascade.tasks.findings : "${f.severity}: ${f.cause}, ${f.object}: ${f.effect}"
+      for f in data.rabbitmqdelay_cascade.orders.findings : "${f.severity}: ${f.cause}, ${f.object}: ${f.effect}"
       if f.severity != "info"
     ])
   }
 
   assert {
-    condition     = coalesce(data.rabbitmqdelay_cascade.tasks.unroutable_messages, 0) == 0
-    error_message = "Messages with a malformed key or without an address wait in tasks.unroutable."
+    condition     = coalesce(data.rabbitmqdelay_cascade.orders.unroutable_messages, 0) == 0
+    error_message = "Messages with a malformed key or without an address wait in orders.unroutable."
   }
 }
 
-check "tasks_arrive" {
-  data "rabbitmqdelay_probe" "tasks" {
+check "orders_arrive" {
+  data "rabbitmqdelay_probe" "orders" {
     vhost          = var.vhost
-    entry_exchange = "tasks.delay-16"
+    entry_exchange = "orders.d.h.m.s"
     delay          = "1s"
   }
 
   assert {
     condition = (
-      data.rabbitmqdelay_probe.tasks.lateness_ms >= 0 &&
-      data.rabbitmqdelay_probe.tasks.lateness_ms < 5000
+      data.rabbitmqdelay_probe.orders.lateness_ms >= 0 &&
+      data.rabbitmqdelay_probe.orders.lateness_ms < 5000
     )
-    error_message = "A message for 1 s arrived after ${data.rabbitmqdelay_probe.tasks.measured_delay}."
+    error_message = "A message for 1 s arrived after ${data.rabbitmqdelay_probe.orders.measured_delay}."
   }
 }

@@ -12,21 +12,21 @@ variable "vhost" {
   default = "/"
 }
 
-data "rabbitmqdelay_cascade" "tasks" {
+data "rabbitmqdelay_cascade" "orders" {
   vhost          = var.vhost
-  entry_exchange = "tasks.delay-07"
+  entry_exchange = "orders.d.h.m.s"
 }
 
 output "left" {
   value = {
-    messages   = data.rabbitmqdelay_cascade.tasks.messages
-    unroutable = data.rabbitmqdelay_cascade.tasks.unroutable_messages
-    next       = data.rabbitmqdelay_cascade.tasks.next_arrival
-    until      = data.rabbitmqdelay_cascade.tasks.latest_arrival
+    messages   = data.rabbitmqdelay_cascade.orders.messages
+    unroutable = data.rabbitmqdelay_cascade.orders.unroutable_messages
+    next       = data.rabbitmqdelay_cascade.orders.next_arrival
+    until      = data.rabbitmqdelay_cascade.orders.latest_arrival
   }
 }
 
 # The delay queues, the longest delay first, as a path of the management API has their names.
 output "queues" {
-  value = join("\n", reverse([for queue in data.rabbitmqdelay_cascade.tasks.queues : urlencode(queue.name)]))
+  value = join("\n", reverse([for queue in data.rabbitmqdelay_cascade.orders.queues : urlencode(queue.name)]))
 }

@@ -10,14 +10,14 @@ terraform {
   }
 }
 
-resource "rabbitmqdelay_cascade" "tasks" {
-  name       = "tasks"
+resource "rabbitmqdelay_cascade" "orders" {
+  name       = "orders"
   max_length = 100000
 }
 
 resource "rabbitmqdelay_destination" "billing" {
-  delivery_exchange = rabbitmqdelay_cascade.tasks.delivery_exchange
-  levels            = length(rabbitmqdelay_cascade.tasks.units)
+  delivery_exchange = rabbitmqdelay_cascade.orders.delivery_exchange
+  levels            = length(rabbitmqdelay_cascade.orders.units)
   address           = "billing"
   queue             = "billing"
 }
@@ -38,13 +38,13 @@ locals {
   job = "rabbitmq-detailed" # as in prometheus.yml
 
   cascades = {
-    tasks = rabbitmqdelay_cascade.tasks
+    orders = rabbitmqdelay_cascade.orders
   }
   ladders = {
     retry = rabbitmqdelay_ladder.retry
   }
   receivers = [
-    { kind = "cascade", name = "tasks", vhost = rabbitmqdelay_destination.billing.vhost, queue = rabbitmqdelay_destination.billing.queue },
+    { kind = "cascade", name = "orders", vhost = rabbitmqdelay_destination.billing.vhost, queue = rabbitmqdelay_destination.billing.queue },
     { kind = "ladder", name = "retry", vhost = rabbitmqdelay_destination.retried_billing.vhost, queue = rabbitmqdelay_destination.retried_billing.queue },
   ]
 

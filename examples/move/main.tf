@@ -39,7 +39,7 @@ provider "rabbitmqdelay" {
 resource "rabbitmqdelay_cascade" "old" {
   provider  = rabbitmqdelay.old
   vhost     = var.vhost
-  name      = "tasks"
+  name      = "orders"
   max_delay = "30d"
 }
 
@@ -55,7 +55,7 @@ resource "rabbitmqdelay_destination" "old" {
 resource "rabbitmqdelay_cascade" "new" {
   provider  = rabbitmqdelay.new
   vhost     = var.vhost
-  name      = "tasks"
+  name      = "orders"
   max_delay = "30d"
 }
 

@@ -32,8 +32,8 @@ func TestAccChecks(t *testing.T) {
 	}
 	t.Parallel()
 	v := harness.NewVhost(t)
-	harness.NewProtocol(t, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name, "name": "tasks", "levels": 17})
-	expanded := harness.Expand(t, delay.Config{Vhost: v.Name, Name: "tasks", Levels: 17, CreateDeliveryExchange: true,
+	harness.NewProtocol(t, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name, "name": "orders"})
+	expanded := harness.Expand(t, delay.Config{Vhost: v.Name, Name: "orders", CreateDeliveryExchange: true,
 		StrictKeys: true, ParkUnroutable: true})
 	tf := harness.NewCommandLine(t, "", docstest.ReadExample(t, checksExample, "main.tf"),
 		map[string]string{"vhost": v.Name})
@@ -45,13 +45,13 @@ func TestAccChecks(t *testing.T) {
 
 	planSays(v, tf, "Plan: 0 to add", "healthy.txt")
 	v.Do(plan.Unbind{Binding: topology.Binding{
-		Source: "tasks.delay-03", RoutingKey: "*.*.*.*.*.*.*.*.*.*.*.*.*.1.#", DestinationType: topology.ToQueue,
-		Destination: "tasks.delay-03",
+		Source: "orders.d.h.m.s", RoutingKey: "0.0.30.*.*.#", DestinationType: topology.ToQueue,
+		Destination: "orders.30m",
 	}})
 	if len(plan.Repair(expanded, v.Objects())) == 0 {
 		t.Fatal("nothing is damaged")
 	}
-	v.Try(v.API.PutPolicy(v.Name, "short", rabbithole.Policy{Pattern: "^tasks.delay-00$", ApplyTo: "queues",
+	v.Try(v.API.PutPolicy(v.Name, "short", rabbithole.Policy{Pattern: "^orders.1s$", ApplyTo: "queues",
 		Definition: rabbithole.PolicyDefinition{"message-ttl": 250}}))
 	planSays(v, tf, `policy "short"`, "damaged.txt")
 }
@@ -81,10 +81,9 @@ func TestAccVerdict(t *testing.T) {
 	checks.Needs("1.5.0") // check blocks
 	head, _, _ := strings.Cut(docstest.ReadExample(t, checksExample, "main.tf"), "data ")
 	own := watched(head + `
-resource "rabbitmqdelay_cascade" "tasks" {
-  vhost  = var.vhost
-  name   = "tasks"
-  levels = 17
+resource "rabbitmqdelay_cascade" "orders" {
+  vhost = var.vhost
+  name  = "orders"
 }
 `)
 	if out, err := own.Run("apply", "-auto-approve"); err != nil {
@@ -95,27 +94,27 @@ resource "rabbitmqdelay_cascade" "tasks" {
 	verdict(own, well, "all is well")
 	verdict(checks, well, "all is well")
 
-	v.Publish("tasks.delay-16", "malformed", "")
-	v.Eventually("the count is up to date", func() bool { return v.Counted("tasks.unroutable") == 1 })
+	v.Publish("orders.d.h.m.s", "malformed", "")
+	v.Eventually("the count is up to date", func() bool { return v.Counted("orders.unroutable") == 1 })
 	verdict(own, well, "all is well")
-	verdict(checks, check, `failed check: check "tasks_are_delayed_as_declared": Check block assertion failed: `+
+	verdict(checks, check, `failed check: check "orders_are_delayed_as_declared": Check block assertion failed: `+
 		`Messages with a malformed key`)
 
 	v.Do(plan.Unbind{Binding: topology.Binding{
-		Source: "tasks.delay-03", RoutingKey: "*.*.*.*.*.*.*.*.*.*.*.*.*.1.#", DestinationType: topology.ToQueue,
-		Destination: "tasks.delay-03",
+		Source: "orders.d.h.m.s", RoutingKey: "0.0.30.*.*.#", DestinationType: topology.ToQueue,
+		Destination: "orders.30m",
 	}})
-	verdict(own, drift, "drift: rabbitmqdelay_cascade.tasks: update",
-		"drift: rabbitmqdelay_cascade.tasks: Objects are not as declared: ",
-		"The binding of exchange tasks.delay-03 to queue tasks.delay-03 with key ",
+	verdict(own, drift, "drift: rabbitmqdelay_cascade.orders: update",
+		"drift: rabbitmqdelay_cascade.orders: Objects are not as declared: ",
+		"The binding of exchange orders.d.h.m.s to queue orders.30m with key ",
 		"is gone. Messages with such a key are parked. The next apply makes it again.")
-	verdict(checks, finding, "failed check: ", `finding: check "tasks_are_delayed_as_declared"`)
+	verdict(checks, finding, "failed check: ", `finding: check "orders_are_delayed_as_declared"`)
 
-	v.Try(v.API.PutPolicy(v.Name, "short", rabbithole.Policy{Pattern: "^tasks.delay-00$", ApplyTo: "queues",
+	v.Try(v.API.PutPolicy(v.Name, "short", rabbithole.Policy{Pattern: "^orders.1s$", ApplyTo: "queues",
 		Definition: rabbithole.PolicyDefinition{"message-ttl": 250}}))
-	verdict(own, finding, "drift: ", "finding: rabbitmqdelay_cascade.tasks: Something changes what happens to "+
+	verdict(own, finding, "drift: ", "finding: rabbitmqdelay_cascade.orders: Something changes what happens to "+
 		"messages: ", "messages leave it after 250 ms instead of 1 s")
-	verdict(checks, finding, "failed check: ", `policy "short"`, `check "tasks_arrive"`)
+	verdict(checks, finding, "failed check: ", `policy "short"`, `check "orders_arrive"`)
 
 	if out, err := own.Run("apply", "-auto-approve"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -123,16 +122,16 @@ resource "rabbitmqdelay_cascade" "tasks" {
 	verdict(own, finding, "finding: ")
 
 	const probed = `
-check "tasks_arrive" {
-  data "rabbitmqdelay_probe" "tasks" {
+check "orders_arrive" {
+  data "rabbitmqdelay_probe" "orders" {
     vhost          = var.vhost
-    entry_exchange = "tasks.delay-16"
+    entry_exchange = "orders.d.h.m.s"
     delay          = "4s"
     tolerance      = "1s"
   }
 
   assert {
-    condition     = data.rabbitmqdelay_probe.tasks.lateness_ms >= 0
+    condition     = data.rabbitmqdelay_probe.orders.lateness_ms >= 0
     error_message = "It is early."
   }
 }
@@ -145,24 +144,24 @@ provider "rabbitmqdelay" {
 `
 	probe := watched(head + probed)
 	v.Do(plan.Unbind{Binding: topology.Binding{
-		Source: "tasks.delay-16", RoutingKey: "0.0.0.0.0.0.0.0.0.0.0.0.0.0.1.*.*.*.#",
-		DestinationType: topology.ToQueue, Destination: "tasks.delay-02",
+		Source: "orders.d.h.m.s", RoutingKey: "0.0.0.4.*.#", DestinationType: topology.ToQueue,
+		Destination: "orders.4s",
 	}})
-	verdict(probe, check, "failed check: data.rabbitmqdelay_probe.tasks: ", "has not arrived")
+	verdict(probe, check, "failed check: data.rabbitmqdelay_probe.orders: ", "has not arrived")
 	probe.Environ = append(probe.Environ, "RABBITMQ_PASSWORD=wrong")
-	verdict(probe, failed, "error: data.rabbitmqdelay_probe.tasks: RabbitMQ: authentication failed")
+	verdict(probe, failed, "error: data.rabbitmqdelay_probe.orders: RabbitMQ: authentication failed")
 	away := watched(head + probed + atOnce)
 	away.Environ = append(away.Environ, "RABBITMQ_ENDPOINT=http://127.0.0.1:1")
-	verdict(away, silent, "no answer: data.rabbitmqdelay_probe.tasks: RabbitMQ: broker not reachable")
+	verdict(away, silent, "no answer: data.rabbitmqdelay_probe.orders: RabbitMQ: broker not reachable")
 	away.Environ = append(away.Environ, "RABBITMQ_ENDPOINT="+
 		serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
-	verdict(away, silent, "no answer: data.rabbitmqdelay_probe.tasks: RabbitMQ: broker does not answer")
+	verdict(away, silent, "no answer: data.rabbitmqdelay_probe.orders: RabbitMQ: broker does not answer")
 
 	checks.Environ = append(checks.Environ, "RABBITMQ_PASSWORD=wrong")
-	verdict(checks, failed, "error: data.rabbitmqdelay_cascade.tasks: RabbitMQ: authentication failed")
+	verdict(checks, failed, "error: data.rabbitmqdelay_cascade.orders: RabbitMQ: authentication failed")
 	checks = watched(docstest.ReadExample(t, checksExample, "main.tf") + atOnce)
 	checks.Environ = append(checks.Environ, "RABBITMQ_ENDPOINT=http://127.0.0.1:1")
-	verdict(checks, silent, "no answer: data.rabbitmqdelay_cascade.tasks: RabbitMQ: broker not reachable")
+	verdict(checks, silent, "no answer: data.rabbitmqdelay_cascade.orders: RabbitMQ: broker not reachable")
 
 	if err := os.WriteFile(filepath.Join(own.Directory, "main.tf"), []byte(head+"resource {"), 0o600); err != nil {
 		t.Fatal(err)

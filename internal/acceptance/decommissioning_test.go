@@ -34,16 +34,15 @@ terraform {
 
 variable "vhost" {}
 
-resource "rabbitmqdelay_cascade" "tasks" {
-  vhost  = var.vhost
-  name   = "tasks"
-  levels = 8
+resource "rabbitmqdelay_cascade" "orders" {
+  vhost = var.vhost
+  name  = "orders"
 }
 
 resource "rabbitmqdelay_destination" "billing" {
   vhost             = var.vhost
-  delivery_exchange = rabbitmqdelay_cascade.tasks.delivery_exchange
-  levels            = length(rabbitmqdelay_cascade.tasks.units)
+  delivery_exchange = rabbitmqdelay_cascade.orders.delivery_exchange
+  levels            = length(rabbitmqdelay_cascade.orders.units)
   address           = "billing"
   queue             = "billing"
 }
@@ -72,14 +71,14 @@ resource "rabbitmqdelay_destination" "billing" {
 		return r
 	}
 	must(tf, "apply", "-auto-approve", "-no-color")
-	const delay = 64 * time.Second // so long that a slow machine sees it waiting
+	const delay = time.Minute // so long that a slow machine sees it waiting
 	published := time.Now()
-	v.Publish("tasks.delay-07", "0.1.0.0.0.0.0.0.billing", "")
-	v.Publish("tasks.delay-07", "malformed", "")
+	v.Publish("orders.d.h.m.s", "0.0.1.0.billing", "")
+	v.Publish("orders.d.h.m.s", "malformed", "")
 	v.Eventually("the counts are up to date", func() bool {
-		return v.Counted("tasks.delay-06") == 1 && v.Counted("tasks.unroutable") == 1 && v.HasStatistics()
+		return v.Counted("orders.1m") == 1 && v.Counted("orders.unroutable") == 1 && v.HasStatistics()
 	})
-	longest := delay + 63*time.Second // in the lower levels
+	longest := delay + 59*time.Second // in the queues of seconds
 	if r := left(); r.Messages != 1 || r.Unroutable != 1 || r.Until == nil ||
 		r.Until.Before(published.Add(longest).Truncate(time.Second)) || r.Until.After(time.Now().Add(longest)) {
 		t.Errorf("left are %+v", r)
@@ -87,7 +86,7 @@ resource "rabbitmqdelay_destination" "billing" {
 		t.Errorf("the next one arrives by %v, and the last one by %v", r.Next, r.Until)
 	}
 	if output, err := tf.Run("destroy", "-auto-approve", "-no-color"); err == nil ||
-		!strings.Contains(output, "tasks.delay-06") {
+		!strings.Contains(output, "orders.1m") {
 		t.Fatalf("the destroy with a message: %v\n%s", err, output)
 	}
 	v.Eventually("the message arrives", func() bool { return v.Depth("billing") == 1 })
@@ -97,16 +96,16 @@ resource "rabbitmqdelay_destination" "billing" {
 	})
 	there := harness.WithoutMarks(v.Objects())
 	if output, err := tf.Run("destroy", "-auto-approve", "-no-color"); err == nil ||
-		!strings.Contains(output, "tasks.unroutable") {
+		!strings.Contains(output, "orders.unroutable") {
 		t.Fatalf("the destroy with an unroutable message: %v\n%s", err, output)
 	}
 	withoutDestination := there.Clone()
-	delete(withoutDestination.Bindings, topology.Binding{Source: "tasks.delivery", Destination: "billing",
-		DestinationType: topology.ToQueue, RoutingKey: harness.DestinationKey(8, "billing")})
+	delete(withoutDestination.Bindings, topology.Binding{Source: "orders.delivery", Destination: "billing",
+		DestinationType: topology.ToQueue, RoutingKey: harness.DestinationKey(4, "billing")})
 	v.MustHold(withoutDestination)
 	must(tf, "apply", "-auto-approve", "-no-color")
 	v.Compare(there, harness.WithoutMarks(v.Objects()))
-	v.Purge("tasks.unroutable")
+	v.Purge("orders.unroutable")
 	must(tf, "destroy", "-auto-approve", "-no-color")
 	if v.Depth("billing") != 1 {
 		t.Error("the message is gone from the receiver's queue")

@@ -25,7 +25,6 @@ import (
 // exampleImports is what the examples import, by address.
 var exampleImports = map[string]harness.Attributes{
 	"rabbitmqdelay_cascade.orders": {"name": "orders"},
-	"rabbitmqdelay_cascade.tasks":  {"name": "tasks", "levels": 17}, // which the example of checks looks at
 	"rabbitmqdelay_destination.billing": {"delivery_exchange": "orders.delivery", "levels": 4, "address": "billing",
 		"queue": "billing"},
 	"rabbitmqdelay_ladder.retry": {"name": "retry", "delays": harness.TextList("5s", "10s", "30s", "1m", "5m", "10m",

@@ -105,16 +105,16 @@ func TestAccMonitoring(t *testing.T) {
 	repairs := []func(){m.delay()}
 	var alerts []string
 	for alert, fault := range map[string]func() (repair func()){
-		"DelayMessagesParked tasks.unroutable": func() func() { return m.park(monitoredEntry, "tasks.unroutable") },
-		"DelayMessagesParked retry.unroutable": func() func() { return m.park("retry.entry", "retry.unroutable") },
-		"DelayQueueJammed tasks.3s":            m.jam,
-		"DelayQueueConsumed tasks.50s":         m.takeEarly,
-		"DelayQueueWithoutLeader tasks.1m10s":  m.stopLeader,
-		"DelayQueueNearlyFull tasks.1m30s":     m.fill,
+		"DelayMessagesParked orders.unroutable": func() func() { return m.park(monitoredEntry, "orders.unroutable") },
+		"DelayMessagesParked retry.unroutable":  func() func() { return m.park("retry.entry", "retry.unroutable") },
+		"DelayQueueJammed orders.3s":            m.jam,
+		"DelayQueueConsumed orders.50s":         m.takeEarly,
+		"DelayQueueWithoutLeader orders.1m10s":  m.stopLeader,
+		"DelayQueueNearlyFull orders.1m30s":     m.fill,
 	} {
 		alerts, repairs = append(alerts, alert), append(repairs, fault())
 	}
-	alerts = append(alerts, "DelayMessagesOverdue tasks.3s") // those for which it is jammed
+	alerts = append(alerts, "DelayMessagesOverdue orders.3s") // those for which it is jammed
 	m.mustFire(alerts...)
 	m.mustShow()
 	for _, repair := range repairs {
@@ -153,7 +153,7 @@ type monitored struct {
 // monitoredScale is that of the test, which has fewer queues than the example.
 var monitoredScale = delay.Scale{Units: []time.Duration{10 * time.Second, time.Second}, Longest: 99 * time.Second}
 
-const monitoredEntry = "tasks.10s.s"
+const monitoredEntry = "orders.10s.s"
 
 // facts applies the example, with a smaller cascade, and is what Terraform puts out for Prometheus.
 func (m *monitored) facts() string {
@@ -313,7 +313,7 @@ func (m *monitored) mustShow() {
 		&dashboard); err != nil {
 		m.T.Fatal(err)
 	}
-	choice := strings.NewReplacer("$job", "rabbitmq-detailed", "$vhost", m.Name, "$name", "tasks")
+	choice := strings.NewReplacer("$job", "rabbitmq-detailed", "$vhost", m.Name, "$name", "orders")
 	values := regexp.MustCompile(`^label_values\((.*), (\w+)\)$`)
 	for _, variable := range dashboard.Templating.List {
 		if variable.Type != "query" {
@@ -395,7 +395,7 @@ func (m *monitored) park(entry, queue string) (repair func()) {
 // jam sends messages to a receiver whose queue is full.
 func (m *monitored) jam() (repair func()) {
 	m.DeclareQueue("full", map[string]any{"x-queue-type": "quorum", "x-max-length": 1, "x-overflow": "reject-publish"})
-	m.Bind("tasks.delivery", harness.DestinationKey(monitoredScale.Levels(), "full"), "queue", "full")
+	m.Bind("orders.delivery", harness.DestinationKey(monitoredScale.Levels(), "full"), "queue", "full")
 	var err error
 	for filler := m.Publisher(); err == nil; {
 		err = filler.Publish(m.T.Context(), "", "full", amqp.Publishing{})
@@ -411,7 +411,7 @@ func (m *monitored) jam() (repair func()) {
 
 // delay has a delay queue delay messages by itself, where it can. That is no fault.
 func (m *monitored) delay() (repair func()) {
-	const queue = "tasks.9s"
+	const queue = "orders.9s"
 	if !version.AtLeast(m.Broker.Version, 4, 3) {
 		return func() {}
 	}
@@ -435,7 +435,7 @@ func (m *monitored) delay() (repair func()) {
 func (m *monitored) takeEarly() (repair func()) {
 	channel, err := m.Conn.Channel()
 	if err == nil {
-		_, err = channel.Consume("tasks.50s", "", false, false, false, false, nil)
+		_, err = channel.Consume("orders.50s", "", false, false, false, false, nil)
 	}
 	if err != nil {
 		m.T.Fatal(err)
@@ -451,7 +451,7 @@ func (m *monitored) takeEarly() (repair func()) {
 func (m *monitored) stopLeader() (repair func()) {
 	server := func(does string) {
 		if _, err := m.Broker.CLI(m.T.Context(), "rabbitmqctl", "eval",
-			"ra:"+does+"_server(quorum_queues, {'%2F_tasks.1m10s', node()})."); err != nil {
+			"ra:"+does+"_server(quorum_queues, {'%2F_orders.1m10s', node()})."); err != nil {
 			m.T.Fatal(err)
 		}
 	}
@@ -464,5 +464,5 @@ func (m *monitored) fill() (repair func()) {
 	for range 17 {
 		m.Publish(monitoredEntry, harness.KeyOf(m.T, monitoredScale, 90*time.Second, "billing"), "")
 	}
-	return func() { m.Purge("tasks.1m30s") }
+	return func() { m.Purge("orders.1m30s") }
 }

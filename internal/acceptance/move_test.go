@@ -173,17 +173,17 @@ func TestAccMove(t *testing.T) {
 	for key, at := range map[string]time.Time{"2.5.billing": {}, "2.6.billing": sent, "1.9.billing": {},
 		"2.7.billing": sent.Add(-time.Hour), // cannot be right
 		"0.2.billing": {}, "2.0.nobody": sent, "2.x.billing": sent} {
-		m.send("tasks.10s.s", key, key, at)
+		m.send("orders.10s.s", key, key, at)
 	}
-	m.old.Eventually("a message is in its second queue", func() bool { return m.old.Depth("tasks.9s") == 1 })
+	m.old.Eventually("a message is in its second queue", func() bool { return m.old.Depth("orders.9s") == 1 })
 	out, err := goesOn()
 	if want := "5 moved, 1 left\n"; err != nil || out != want {
 		t.Fatalf("the program says %q, not %q: %v", out, want, err)
 	}
 	m.old.Eventually("the message with a word that is no number is parked", func() bool {
-		return m.old.Depth("tasks.unroutable") == 1
+		return m.old.Depth("orders.unroutable") == 1
 	})
-	m.new.Eventually("the message for nobody is parked", func() bool { return m.new.Depth("tasks.unroutable") == 1 })
+	m.new.Eventually("the message for nobody is parked", func() bool { return m.new.Depth("orders.unroutable") == 1 })
 	const slack = 5 * time.Second
 	due := map[string][2]time.Duration{ // the delay, and what may be added to it
 		"0.2.billing": {2 * time.Second, 0}, "1.9.billing": {19 * time.Second, 2 * time.Second},
@@ -201,7 +201,7 @@ func TestAccMove(t *testing.T) {
 	if len(due) > 0 {
 		t.Errorf("%v have not arrived", due)
 	}
-	m.old.Purge("tasks.unroutable")
+	m.old.Purge("orders.unroutable")
 	m.old.Request(http.MethodDelete, nil, "parameters", "shovel", m.old.Name, "billing")
 	m.tf.Must("destroy", "-auto-approve", "-target=rabbitmqdelay_cascade.old")
 	if n := len(arrivals.Arrivals()); n != 5 || m.old.Depth("billing") != 0 {
@@ -228,9 +228,9 @@ func TestAccMoveToAnotherForm(t *testing.T) {
 	for what, forms := range map[string]otherForms{
 		"units": {`max_delay = "30s"
   units = ["10s", "1s"]`, `max_delay = "16s"
-  units = ["1m", "2s"]`, "tasks.10s.s", "tasks.9s", "tasks.30s", "0.7.billing", 2 * time.Second},
+  units = ["1m", "2s"]`, "orders.10s.s", "orders.9s", "orders.30s", "0.7.billing", 2 * time.Second},
 		"bases": {`base = 10
-  levels = 2`, "levels = 4", "tasks.delay-01", "tasks.delay-00-9", "tasks.delay-01-3", "1.1.0.1.billing", time.Second},
+  levels = 2`, "levels = 4", "orders.delay-01", "orders.delay-00-9", "orders.delay-01-3", "1.1.0.1.billing", time.Second},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -294,23 +294,23 @@ func TestAccMoveIsKilled(t *testing.T) {
 	const messages = 300
 	sent := harness.BrokerTime()
 	for number := range messages {
-		m.send("tasks.m", "1.billing", strconv.Itoa(number), time.Time{})
+		m.send("orders.m", "1.billing", strconv.Itoa(number), time.Time{})
 	}
 	killed.Stdout, killed.Stderr = t.Output(), t.Output()
 	if err := killed.Start(); err != nil {
 		t.Fatal(err)
 	}
-	m.new.Eventually("the program moves", func() bool { return m.new.Depth("tasks.1m") > 0 })
+	m.new.Eventually("the program moves", func() bool { return m.new.Depth("orders.1m") > 0 })
 	if err := killed.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = killed.Wait() // by the kill
 	// The old broker may give back what it had been asked to forget, until it has come to that.
 	m.old.Eventually("the message that it had is back, and no other", func() bool {
-		all := m.old.Depth("tasks.1m") + m.new.Depth("tasks.1m")
+		all := m.old.Depth("orders.1m") + m.new.Depth("orders.1m")
 		return all == messages || all == messages+1
 	})
-	before := m.old.Depth("tasks.1m")
+	before := m.old.Depth("orders.1m")
 	if before == 0 || before == messages {
 		t.Fatalf("the program was killed when %d messages were left", before)
 	}
@@ -332,7 +332,7 @@ func TestAccMoveIsKilled(t *testing.T) {
 		}
 		return len(times) == messages
 	})
-	m.new.Settled("tasks.1m")
+	m.new.Settled("orders.1m")
 	if all := len(arrivals.Arrivals()); all > messages+1 {
 		t.Errorf("%d messages have arrived", all)
 	}

@@ -22,11 +22,11 @@ import (
 func TestLeastPrivilege(t *testing.T) {
 	t.Parallel()
 	for _, example := range permissionExamples(t) {
-		bases := []int{2}
-		if _, given := example.configuration["queue_name"]; !given { // the expressions are for every base
-			bases = append(bases, 3, 10)
+		t.Run(example.title+"/units", func(t *testing.T) { liveWithLeastPrivilege(t, example.withUnits()) })
+		if _, given := example.configuration["queue_name"]; given {
+			continue
 		}
-		for _, base := range bases {
+		for _, base := range []int{2, 3, 10} { // the expressions are for every base
 			t.Run(fmt.Sprintf("%s/base %d", example.title, base), func(t *testing.T) {
 				liveWithLeastPrivilege(t, example.of(base))
 			})
@@ -52,11 +52,11 @@ func liveWithLeastPrivilege(t *testing.T, example permissionExample) {
 	p.MustApply(configuration)
 	p.MustBeSettled(configuration)
 
-	queue, exchange := example.queue(1), example.name("exchange_name", 2)
+	queue, exchange := example.queue(1), example.exchange(2)
 	u.Succeeds(u.Admin.DeleteQueue(vhost, queue))
 	u.Succeeds(u.Admin.DeleteExchange(vhost, exchange))
 	u.Succeeds(u.Admin.DeclareBinding(vhost, rabbithole.BindingInfo{
-		Source: example.name("exchange_name", 0), DestinationType: "queue",
+		Source: example.exchange(0), DestinationType: "queue",
 		Destination: example.queue(3), RoutingKey: "foreign.#",
 	}))
 	if own {
@@ -73,9 +73,9 @@ func liveWithLeastPrivilege(t *testing.T, example permissionExample) {
 	p.MustApply(configuration)
 
 	imported := harness.NewProtocol(t, u.Broker(), nil)
-	harness.NoErrors(t, imported.ImportState(t.Context(), harness.ImportID(vhost, example.name("exchange_name", 3))))
+	harness.NoErrors(t, imported.ImportState(t.Context(), harness.ImportID(vhost, example.exchange(3))))
 
-	u.Publish(vhost, example.name("exchange_name", 3), "1.1.1.1.destination")
+	u.Publish(vhost, example.exchange(3), "1.1.1.1.destination")
 	for way, broker := range map[string]*brokertest.Broker{"over AMQP": u.Broker(),
 		"without AMQP": harness.WithoutAMQP(t, u.Broker())} {
 		p := p.With(broker, nil)
@@ -163,7 +163,7 @@ func TestMissingPermission(t *testing.T) {
 	example.configuration["queue_type"] = "classic" // quicker to take back: RabbitMQ counts their messages at once
 	names := []string{example.delivery(), "orders.unroutable"}
 	for level := range 2 {
-		names = append(names, example.name("exchange_name", level)) // and its queue
+		names = append(names, example.exchange(level)) // and its queue
 	}
 	b := brokertest.Shared(t)
 	vhost := brokertest.Vhost(t, b)
@@ -332,6 +332,13 @@ func (e permissionExample) of(base int) permissionExample {
 	return e
 }
 
+// withUnits is the example with four units, whose queues are one for each.
+func (e permissionExample) withUnits() permissionExample {
+	e.configuration = maps.Clone(e.configuration)
+	e.configuration["units"], e.configuration["max_delay"] = harness.TextList("8s", "4s", "2s", "1s"), "8s"
+	return e
+}
+
 // fewSeconds are the exchanges of the default units, with the delay queues of two seconds.
 func fewSeconds() harness.Attributes {
 	return harness.Attributes{"units": harness.TextList("1d", "1h", "1m", "1s"), "max_delay": "2s"}
@@ -346,13 +353,19 @@ func (e permissionExample) in(vhost string) harness.Attributes {
 	return configuration
 }
 
-func (e permissionExample) name(attribute string, level int) string {
-	return delay.Format(e.given(attribute, ".delay-%02d")).Name(level)
+func (e permissionExample) exchange(level int) string {
+	if e.configuration["units"] != nil {
+		return fmt.Sprintf(e.given("exchange_name", ".%s"), []string{"s", "2s.s", "4s.2s.s", "8s.4s.2s.s"}[level])
+	}
+	return delay.Format(e.given("exchange_name", ".delay-%02d")).Name(level)
 }
 
-// queue is the name of a level's queue for the digit 1.
+// queue is the name of a level's queue for the number 1.
 func (e permissionExample) queue(level int) string {
-	name := e.name("queue_name", level)
+	if e.configuration["units"] != nil {
+		return fmt.Sprintf(e.given("queue_name", ".%s"), []string{"1s", "2s", "4s", "8s"}[level])
+	}
+	name := delay.Format(e.given("queue_name", ".delay-%02d")).Name(level)
 	if e.configuration["base"] != 2 {
 		name += "-1"
 	}

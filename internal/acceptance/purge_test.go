@@ -49,8 +49,7 @@ func newPurged(t *testing.T) *purged {
 	p.closed = [3]string(found[1:])
 	p.user.Grant([3]string{".*", ".*", ".*"})
 	p.cascade = harness.NewProtocol(t, v.Broker, nil)
-	// Messages wait for two minutes in one queue, in which a busy machine has to come to its purge.
-	p.given = harness.Attributes{"vhost": v.Name, "name": "tasks", "levels": 8, "resolution": "2s"}
+	p.given = harness.Attributes{"vhost": v.Name, "name": "orders"}
 	p.cascade.MustApply(p.given)
 	return p
 }
@@ -106,7 +105,7 @@ func (p *purged) publisher() *brokertest.Publisher {
 // send publishes messages whose bodies are their keys. It returns the first error.
 func (p *purged) send(publisher *brokertest.Publisher, keys ...string) error {
 	for _, key := range keys {
-		err := publisher.Publish(p.T.Context(), "tasks.delay-07", key, amqp.Publishing{Body: []byte(key)})
+		err := publisher.Publish(p.T.Context(), "orders.d.h.m.s", key, amqp.Publishing{Body: []byte(key)})
 		if err != nil {
 			return err
 		}
@@ -117,7 +116,7 @@ func (p *purged) send(publisher *brokertest.Publisher, keys ...string) error {
 // refuses makes sure that RabbitMQ refuses a message at the entry.
 func (p *purged) refuses(publisher *brokertest.Publisher, because string) {
 	p.T.Helper()
-	if err := p.send(publisher, "0.0.0.0.0.0.0.0.refused"); err == nil {
+	if err := p.send(publisher, "0.0.0.0.refused"); err == nil {
 		p.T.Errorf("%s, the entry takes a message", because)
 	}
 }
@@ -130,21 +129,22 @@ func TestAccSeeAndPurge(t *testing.T) {
 	}
 	t.Parallel()
 	p := newPurged(t)
-	arrivals := p.Collect("tasks.delivery", "#")
+	arrivals := p.Collect("orders.delivery", "#")
 	p.follow("queues/%2F/look")
 	p.follow(`"tracing": true`)
 	publisher, published := p.publisher(), time.Now()
-	err := p.send(publisher, "1.0.0.0.0.0.0.0.billing", "0.1.0.0.0.0.0.0.billing", "0.1.0.0.0.0.0.0.mail")
+	err := p.send(publisher, "0.1.0.0.billing", "0.0.30.0.billing", "0.0.30.0.mail")
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.Eventually("the firehose shows what was published", func() bool { return p.Depth("look") == 3 })
 	p.Eventually("the counts are up to date", func() bool {
-		return p.Counted("tasks.delay-06") == 2 && p.Counted("tasks.delay-07") == 1 && p.HasStatistics()
+		return p.Counted("orders.30m") == 2 && p.Counted("orders.1h") == 1 && p.HasStatistics()
 	})
-	const next = 254 * time.Second // two messages wait for 128 s, with keys that may ask for 126 s more
+	// Two messages wait for 30 min, with keys that may ask for 59 s more. One waits for an hour, and may for another.
+	const next, later = 30*time.Minute + 59*time.Second, time.Hour + 29*time.Minute
 	if r := p.left(); r.Messages == nil || *r.Messages != 3 || r.Next == nil || r.Until == nil ||
-		r.Until.Sub(*r.Next) < 255*time.Second || r.Until.Sub(*r.Next) > 257*time.Second ||
+		r.Until.Sub(*r.Next) < later-time.Second || r.Until.Sub(*r.Next) > later+time.Second ||
 		r.Next.Before(published.Add(next).Truncate(time.Second)) || r.Next.After(time.Now().Add(next)) {
 		t.Errorf("left are %+v", r)
 	}
@@ -152,12 +152,12 @@ func TestAccSeeAndPurge(t *testing.T) {
 	p.user.Grant(p.closed)
 	p.refuses(publisher, "with an open channel")
 	p.refuses(p.publisher(), "with a new channel")
-	p.follow("tasks.delay-06/contents")
-	if n := [2]int{p.Depth("tasks.delay-06"), p.Depth("tasks.delay-07")}; n != [2]int{0, 1} {
+	p.follow("orders.30m/contents")
+	if n := [2]int{p.Depth("orders.30m"), p.Depth("orders.1h")}; n != [2]int{0, 1} {
 		t.Errorf("after the purge of one queue there are %d", n)
 	}
 	p.follow("terraform output -raw queues")
-	if n := p.Depth("tasks.delay-07"); n != 0 {
+	if n := p.Depth("orders.1h"); n != 0 {
 		t.Errorf("after the purge of all queues there are %d", n)
 	}
 	isEmpty := func() bool {
@@ -168,7 +168,7 @@ func TestAccSeeAndPurge(t *testing.T) {
 
 	p.user.Grant([3]string{".*", ".*", ".*"})
 	p.cascade.MustBeSettled(p.given)
-	const after = "0.0.0.0.0.0.1.0.after"
+	const after = "0.0.0.4.after"
 	if err := p.send(p.publisher(), after); err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestAccSeeAndPurge(t *testing.T) {
 	p.Eventually("a copy arrives", func() bool { return p.Depth("look") == 5 }) // published, and arrived
 
 	publisher = p.publisher()
-	p.follow("exchanges/%2F/tasks.delay-07")
+	p.follow("exchanges/%2F/orders.d.h.m.s")
 	p.refuses(publisher, "when its exchange is gone")
 	p.Eventually("nothing is counted without the entry", isEmpty)
 	harness.NoErrors(t, p.cascade.Refresh(t.Context()))
@@ -219,7 +219,7 @@ func (p *purged) closeBesideABusyPublisher() (isEarly bool, err error) {
 	go func() {
 		defer close(ended)
 		for err == nil && time.Since(began) < 2*harness.Patience {
-			err = p.send(publisher, "0.0.0.0.0.0.0.0.busy")
+			err = p.send(publisher, "0.0.0.0.busy")
 		}
 		isEarly = err != nil && !isClosing.Load()
 	}()
@@ -397,7 +397,7 @@ func TestLooksIntoQueues(t *testing.T) {
 	}
 	t.Run("peek", func(t *testing.T) {
 		t.Parallel()
-		peek := regexp.MustCompile(`(?m)^(rabbitmq-queues) (peek) --vhost / tasks\.delay-06 (1)$`).
+		peek := regexp.MustCompile(`(?m)^(rabbitmq-queues) (peek) --vhost / orders\.30m (1)$`).
 			FindStringSubmatch(docstest.ReadPage(t, pageOfWaiting))
 		if peek == nil {
 			t.Fatal("the page does not peek")

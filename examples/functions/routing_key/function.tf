@@ -7,11 +7,11 @@ output "invoice" {
   value = provider::rabbitmqdelay::routing_key("1h30m", rabbitmqdelay_cascade.orders.publisher, "billing")
 }
 
-# In base 10 and without a cascade at hand: "0.0.0.0.5.4.0.0.billing", 5,400 seconds, digit by digit
-output "digits" {
+# Without a cascade at hand, in hours, minutes and seconds: "1.30.0.billing"
+output "reminder" {
   value = provider::rabbitmqdelay::routing_key("1h30m", {
-    entry_exchange = "tasks.delay-07"
-    units_ms       = [for power in range(7, -1, -1) : 1000 * pow(10, power)]
-    max_delay_ms   = 99999999000
+    entry_exchange = "reminders.h.m.s"
+    units_ms       = [3600000, 60000, 1000]
+    max_delay_ms   = 89999000 # 24 hours, 59 minutes and 59 seconds
   }, "billing")
 }

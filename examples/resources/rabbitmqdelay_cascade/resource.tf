@@ -33,9 +33,8 @@ resource "rabbitmqdelay_cascade" "tasks" {
 # With names of its own, in front of a topic exchange that is there already.
 resource "rabbitmqdelay_cascade" "billing" {
   name                     = "billing"
-  levels                   = 12
-  exchange_name            = "billing.wait.%d"
-  queue_name               = "billing.wait.%d.queue"
+  exchange_name            = "billing.wait.%s"
+  queue_name               = "billing.wait.%s.queue"
   delivery_exchange        = "billing.events"
   create_delivery_exchange = false
   queue_type               = "classic"

@@ -187,7 +187,7 @@ func observedAttributes(
 					"`error` if messages are lost, leave early, arrive twice or do not get on. `warning` if messages " +
 						"may be late, or if the effect is not known. `info` if nothing happens to messages: a broker " +
 						"from RabbitMQ 4.4 on could delay by itself."),
-				"object": observedText("The object that has the cause, such as `queue \"tasks.delay-03\"`."),
+				"object": observedText("The object that has the cause, such as `queue \"orders.30m\"`."),
 				"cause":  observedText("The cause, such as `missing` or `policy \"ttl\"`."),
 				"effect": observedText("The effect on messages."),
 			}},
