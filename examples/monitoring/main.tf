@@ -23,8 +23,9 @@ resource "rabbitmqdelay_destination" "billing" {
 }
 
 resource "rabbitmqdelay_ladder" "retry" {
-  name   = "retry"
-  delays = ["5s", "1m"]
+  name       = "retry"
+  delays     = ["5s", "1m"]
+  max_length = 100000
 }
 
 resource "rabbitmqdelay_destination" "retried_billing" {

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,7 +29,6 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/docstest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/version"
 )
 
@@ -78,7 +78,8 @@ func TestMonitoringAlerts(t *testing.T) {
 }
 
 // TestAccMonitoring loads the example into Prometheus. It makes each fault on a queue of its own, sees the alerts of
-// just these queues, repairs the faults, and sees the alerts go. Meanwhile each query of the dashboard finds something.
+// just these queues, repairs the faults, and sees the alerts go. Meanwhile each query of the dashboard finds something,
+// for the cascade with units and for the ladder.
 func TestAccMonitoring(t *testing.T) {
 	if os.Getenv("TF_ACC") == "" {
 		t.Skip("runs Terraform: set TF_ACC")
@@ -99,24 +100,31 @@ func TestAccMonitoring(t *testing.T) {
 	stop := m.flow()
 	m.Eventually("Prometheus counts what is published and delivered", func() bool {
 		return len(m.queried(
-			"rabbitmqdelay:published:rate5m > 0 and on (name) rabbitmqdelay:delivered:rate5m > 0")) > 0
+			"rabbitmqdelay:published:rate5m > 0 and on (name) rabbitmqdelay:delivered:rate5m > 0")) == len(monitoredWays)
 	})
 	m.mustFire()
 	repairs := []func(){m.delay()}
 	var alerts []string
 	for alert, fault := range map[string]func() (repair func()){
-		"DelayMessagesParked orders.unroutable": func() func() { return m.park(monitoredEntry, "orders.unroutable") },
-		"DelayMessagesParked retry.unroutable":  func() func() { return m.park("retry.entry", "retry.unroutable") },
-		"DelayQueueJammed orders.3s":            m.jam,
+		"DelayMessagesParked orders.unroutable": func() func() { return m.park("orders") },
+		"DelayMessagesParked retry.unroutable":  func() func() { return m.park("retry") },
+		"DelayQueueJammed orders.3s":            func() func() { return m.jam("orders") },
+		"DelayQueueJammed retry.delay-3s":       func() func() { return m.jam("retry") },
 		"DelayQueueConsumed orders.50s":         m.takeEarly,
 		"DelayQueueWithoutLeader orders.1m10s":  m.stopLeader,
 		"DelayQueueNearlyFull orders.1m30s":     m.fill,
 	} {
 		alerts, repairs = append(alerts, alert), append(repairs, fault())
 	}
-	alerts = append(alerts, "DelayMessagesOverdue orders.3s") // those for which it is jammed
+	// The messages that cannot go on are overdue.
+	alerts = append(alerts, "DelayMessagesOverdue orders.3s", "DelayMessagesOverdue retry.delay-3s")
 	m.mustFire(alerts...)
-	m.mustShow()
+	if n := m.mustShow("orders")["in 10 minutes"]; n != 17 {
+		t.Errorf("17 messages of the cascade are due after 90 s, and %v by the dashboard", n)
+	}
+	if n := m.mustShow("retry")["in 1 minute"]; n < 5 {
+		t.Errorf("5 messages of the ladder are overdue, and %v wait by the dashboard", n)
+	}
 	for _, repair := range repairs {
 		repair()
 	}
@@ -150,17 +158,26 @@ type monitored struct {
 	unreachable atomic.Bool
 }
 
-// monitoredScale is that of the test, which has fewer queues than the example.
-var monitoredScale = delay.Scale{Units: []time.Duration{10 * time.Second, time.Second}, Longest: 99 * time.Second}
+// way is how messages for one second and for three get into a cascade or ladder, and how they leave it.
+type way struct {
+	entry, second, three string
+	levels               int
+}
 
-const monitoredEntry = "orders.10s.s"
+// monitoredWays are those of the example, with smaller numbers, by the name of each.
+var monitoredWays = map[string]way{
+	"orders": {entry: "orders.10s.s", second: "0.1.", three: "0.3.", levels: 2},
+	"retry":  {entry: "retry.entry", second: "1s.", three: "3s.", levels: 1},
+}
 
-// facts applies the example, with a smaller cascade, and is what Terraform puts out for Prometheus.
+// facts applies the example, with a smaller cascade and ladder, and is what Terraform puts out for Prometheus.
 func (m *monitored) facts() string {
 	m.T.Helper()
 	tf := m.CommandLine()
-	docstest.WriteExample(m.T, tf.Directory, "main.tf", m.edited("main.tf", "max_length = 100000",
-		"max_length = 20\n  units = [\"10s\", \"1s\"]\n  max_delay = \"90s\""))
+	docstest.WriteExample(m.T, tf.Directory, "main.tf", m.edited("main.tf", "max_length = 100000", "max_length = 20",
+		`"rabbitmqdelay_cascade" "orders" {`, `"rabbitmqdelay_cascade" "orders" {
+  units     = ["10s", "1s"]
+  max_delay = "90s"`, `["5s", "1m"]`, `["1s", "3s"]`))
 	tf.MustRun("apply", "-auto-approve")
 	return tf.MustRun("output", "-raw", "prometheus_facts")
 }
@@ -297,8 +314,9 @@ func (m *monitored) mustFire(alerts ...string) {
 	})
 }
 
-// mustShow makes sure that each query and each variable of the dashboard finds something.
-func (m *monitored) mustShow() {
+// mustShow makes sure that each query and each variable of the dashboard finds something for a cascade or ladder. The
+// result is the first value of each query by its legend.
+func (m *monitored) mustShow(name string) map[string]float64 {
 	m.T.Helper()
 	var dashboard struct {
 		Panels []struct {
@@ -313,13 +331,13 @@ func (m *monitored) mustShow() {
 		&dashboard); err != nil {
 		m.T.Fatal(err)
 	}
-	choice := strings.NewReplacer("$job", "rabbitmq-detailed", "$vhost", m.Name, "$name", "orders")
-	values := regexp.MustCompile(`^label_values\((.*), (\w+)\)$`)
+	choice := strings.NewReplacer("$job", "rabbitmq-detailed", "$vhost", m.Name, "$name", name)
+	labelValues := regexp.MustCompile(`^label_values\((.*), (\w+)\)$`)
 	for _, variable := range dashboard.Templating.List {
 		if variable.Type != "query" {
 			continue
 		}
-		found := values.FindStringSubmatch(choice.Replace(variable.Query))
+		found := labelValues.FindStringSubmatch(choice.Replace(variable.Query))
 		var data []string
 		if found != nil {
 			m.asks("label/"+found[2]+"/values", url.Values{"match[]": {found[1]}}, &data)
@@ -328,21 +346,23 @@ func (m *monitored) mustShow() {
 			m.T.Errorf("variable %s cannot be %q but %q", variable.Name, want, data)
 		}
 	}
-	queries := 0
+	values := map[string]float64{}
 	for _, panel := range dashboard.Panels {
 		for _, target := range panel.Targets {
-			queries++
 			found := m.queried(choice.Replace(target.Expr))
 			if len(found) == 0 {
-				m.T.Errorf("panel %q finds nothing: %s", panel.Title, target.Expr)
-			} else if target.LegendFormat == "in 10 minutes" && found[0] != "17" {
-				m.T.Errorf("17 messages are due after 90 s, and %s by this: %s", found[0], target.Expr)
+				m.T.Errorf("panel %q finds nothing for %s: %s", panel.Title, name, target.Expr)
+			} else if value, err := strconv.ParseFloat(found[0], 64); err != nil {
+				m.T.Errorf("panel %q, %s: %v", panel.Title, target.Expr, err)
+			} else {
+				values[target.LegendFormat] = value
 			}
 		}
 	}
-	if queries == 0 {
+	if len(values) == 0 {
 		m.T.Error("the dashboard has no queries")
 	}
+	return values
 }
 
 // queried are the values that an expression has now.
@@ -359,17 +379,20 @@ func (m *monitored) queried(expression string) (values []string) {
 	return values
 }
 
-// flow keeps messages for one second on their way until it is stopped.
+// flow keeps messages for one second on their ways until it is stopped.
 func (m *monitored) flow() (stop func()) {
 	m.T.Helper()
-	key, publisher := harness.KeyOf(m.T, monitoredScale, time.Second, "billing"), m.Publisher()
+	publisher := m.Publisher()
 	done := make(chan struct{})
 	var publishing sync.WaitGroup
 	publishing.Go(func() {
 		for {
-			if err := publisher.Publish(m.T.Context(), monitoredEntry, key, amqp.Publishing{}); err != nil {
-				m.T.Error(err)
-				return
+			for _, w := range monitoredWays {
+				err := publisher.Publish(m.T.Context(), w.entry, w.second+"billing", amqp.Publishing{})
+				if err != nil {
+					m.T.Error(err)
+					return
+				}
 			}
 			select {
 			case <-done:
@@ -387,15 +410,16 @@ func (m *monitored) flow() (stop func()) {
 }
 
 // park sends a message whose key no binding matches.
-func (m *monitored) park(entry, queue string) (repair func()) {
-	m.Publish(entry, "malformed", "")
-	return func() { m.Purge(queue) }
+func (m *monitored) park(name string) (repair func()) {
+	m.Publish(monitoredWays[name].entry, "malformed", "")
+	return func() { m.Purge(name + ".unroutable") }
 }
 
 // jam sends messages to a receiver whose queue is full.
-func (m *monitored) jam() (repair func()) {
+func (m *monitored) jam(name string) (repair func()) {
+	w := monitoredWays[name]
 	m.DeclareQueue("full", map[string]any{"x-queue-type": "quorum", "x-max-length": 1, "x-overflow": "reject-publish"})
-	m.Bind("orders.delivery", harness.DestinationKey(monitoredScale.Levels(), "full"), "queue", "full")
+	m.Bind(name+".delivery", harness.DestinationKey(w.levels, "full"), "queue", "full")
 	var err error
 	for filler := m.Publisher(); err == nil; {
 		err = filler.Publish(m.T.Context(), "", "full", amqp.Publishing{})
@@ -404,7 +428,7 @@ func (m *monitored) jam() (repair func()) {
 		m.T.Fatal(err)
 	}
 	for range 5 {
-		m.Publish(monitoredEntry, harness.KeyOf(m.T, monitoredScale, 3*time.Second, "full"), "")
+		m.Publish(w.entry, w.three+"full", "")
 	}
 	return func() { m.Consume("full") }
 }
@@ -462,7 +486,7 @@ func (m *monitored) stopLeader() (repair func()) {
 // fill sends as many messages as nearly fill a delay queue.
 func (m *monitored) fill() (repair func()) {
 	for range 17 {
-		m.Publish(monitoredEntry, harness.KeyOf(m.T, monitoredScale, 90*time.Second, "billing"), "")
+		m.Publish("orders.10s.s", "9.0.billing", "")
 	}
 	return func() { m.Purge("orders.1m30s") }
 }
