@@ -128,7 +128,8 @@ func pages(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
 	for _, name := range []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "ROADMAP.md",
-		"CODE_OF_CONDUCT.md", "examples/README.md", "examples/policy/README.md", "internal/bench/results/README.md"} {
+		"CODE_OF_CONDUCT.md", "examples/README.md", "examples/bridge/README.md", "examples/policy/README.md",
+		"internal/bench/results/README.md"} {
 		texts[name] = docstest.ReadPage(t, name)
 	}
 	if err := fs.WalkDir(os.DirFS(docstest.Checkout), "docs", func(name string, entry fs.DirEntry, err error) error {

@@ -33,9 +33,10 @@ var exampleImports = map[string]harness.Attributes{
 
 // examplePrograms have tests of their own: TestBridgeExample, TestCancelExample, TestCelery, TestRecurringExample,
 // TestReplayProgram, TestRetryExample, TestWheelExample. TestAccMove has the program of its directory.
-var examplePrograms = []string{"bridge/definitions.json", "bridge/go.mod", "bridge/go.sum", "bridge/main.go",
-	"cancel/cascade.go", "cancel/go.mod", "cancel/go.sum", "cancel/main.go", "cancel/store.go", "cancel/work.go",
-	"celery/tasks.py", "recurring/recurring.py", "replay/replay.py", "retry/main.go", "retry/retry.py", "wheel/main.go"}
+var examplePrograms = []string{"bridge/README.md", "bridge/definitions.json", "bridge/go.mod", "bridge/go.sum",
+	"bridge/main.go", "cancel/cascade.go", "cancel/go.mod", "cancel/go.sum", "cancel/main.go", "cancel/store.go",
+	"cancel/work.go", "celery/tasks.py", "recurring/recurring.py", "replay/replay.py", "retry/main.go",
+	"retry/retry.py", "wheel/main.go"}
 
 // resourceType is the type in an address.
 func resourceType(address string) string {

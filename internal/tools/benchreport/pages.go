@@ -47,7 +47,6 @@ func pageFuncs(d *data, runs []run) template.FuncMap {
 		"ratios":     d.ratios,
 		"placements": d.placements,
 		"trips":      d.trips,
-		"each":       d.each,
 		// cell is a median, empty where it was not measured.
 		"cell": func(broker, scenario, subject string, x float64, metric string) string {
 			f, ok := d.figure(broker, scenario, subject, x, metric)

@@ -82,24 +82,6 @@ func (d *data) across(scenario, metric string, x float64) (string, error) {
 	return row(head) + row(alignment(len(brokers))) + strings.Join(rows, ""), nil
 }
 
-// each is the median on each broker, the newest first: "2 ms on 4.3.6, 1 on 3.10.8".
-func (d *data) each(scenario, subject string, x float64, metric string) (string, error) {
-	var all []string
-	for _, broker := range slices.Backward(d.brokersOf(scenario)) {
-		if f, ok := d.figure(broker, scenario, subject, x, metric); ok {
-			unit := " " + f.unit
-			if len(all) > 0 {
-				unit = ""
-			}
-			all = append(all, short(f.median)+unit+" on "+broker)
-		}
-	}
-	if len(all) == 0 {
-		return "", fmt.Errorf("nothing was measured of %q, %q, %q at %g", scenario, subject, metric, x)
-	}
-	return strings.Join(all, ", "), nil
-}
-
 func row(cells []string) string { return "| " + strings.Join(cells, " | ") + " |\n" }
 
 func alignment(columns int) []string {
