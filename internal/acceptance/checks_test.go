@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
@@ -32,9 +33,10 @@ func TestAccChecks(t *testing.T) {
 	}
 	t.Parallel()
 	v := harness.NewVhost(t)
-	harness.NewProtocol(t, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name, "name": "orders"})
-	expanded := harness.Expand(t, delay.Config{Vhost: v.Name, Name: "orders", CreateDeliveryExchange: true,
-		StrictKeys: true, ParkUnroutable: true})
+	harness.NewProtocol(t, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name, "name": "orders",
+		"max_delay": "30m"})
+	expanded := harness.Expand(t, delay.Config{Vhost: v.Name, Name: "orders", MaxDelay: 30 * time.Minute,
+		CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true})
 	tf := harness.NewCommandLine(t, "", docstest.ReadExample(t, checksExample, "main.tf"),
 		map[string]string{"vhost": v.Name})
 	tf.Environ = slices.DeleteFunc(tf.Environ, func(variable string) bool {
@@ -82,8 +84,9 @@ func TestAccVerdict(t *testing.T) {
 	head, _, _ := strings.Cut(docstest.ReadExample(t, checksExample, "main.tf"), "data ")
 	own := watched(head + `
 resource "rabbitmqdelay_cascade" "orders" {
-  vhost = var.vhost
-  name  = "orders"
+  vhost     = var.vhost
+  name      = "orders"
+  max_delay = "30m"
 }
 `)
 	if out, err := own.Run("apply", "-auto-approve"); err != nil {

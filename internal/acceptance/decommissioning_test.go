@@ -35,8 +35,9 @@ terraform {
 variable "vhost" {}
 
 resource "rabbitmqdelay_cascade" "orders" {
-  vhost = var.vhost
-  name  = "orders"
+  vhost     = var.vhost
+  name      = "orders"
+  max_delay = "1m"
 }
 
 resource "rabbitmqdelay_destination" "billing" {

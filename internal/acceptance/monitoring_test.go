@@ -99,8 +99,8 @@ func TestAccMonitoring(t *testing.T) {
 
 	stop := m.flow()
 	m.Eventually("Prometheus counts what is published and delivered", func() bool {
-		return len(m.queried(
-			"rabbitmqdelay:published:rate5m > 0 and on (name) rabbitmqdelay:delivered:rate5m > 0")) == len(monitoredWays)
+		return len(monitoredWays) == len(m.queried(
+			"rabbitmqdelay:published:rate5m > 0 and on (name) rabbitmqdelay:delivered:rate5m > 0"))
 	})
 	m.mustFire()
 	repairs := []func(){m.delay()}

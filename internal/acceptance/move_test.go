@@ -230,7 +230,8 @@ func TestAccMoveToAnotherForm(t *testing.T) {
   units = ["10s", "1s"]`, `max_delay = "16s"
   units = ["1m", "2s"]`, "orders.10s.s", "orders.9s", "orders.30s", "0.7.billing", 2 * time.Second},
 		"bases": {`base = 10
-  levels = 2`, "levels = 4", "orders.delay-01", "orders.delay-00-9", "orders.delay-01-3", "1.1.0.1.billing", time.Second},
+  levels = 2`, "levels = 4", "orders.delay-01", "orders.delay-00-9", "orders.delay-01-3", "1.1.0.1.billing",
+			time.Second},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
