@@ -49,7 +49,7 @@ func newPurged(t *testing.T) *purged {
 	p.closed = [3]string(found[1:])
 	p.user.Grant([3]string{".*", ".*", ".*"})
 	p.cascade = harness.NewProtocol(t, v.Broker, nil)
-	p.given = harness.Attributes{"vhost": v.Name, "name": "orders", "max_delay": "1h"}
+	p.given = harness.Attributes{"vhost": v.Name, "name": "orders"}
 	p.cascade.MustApply(p.given)
 	return p
 }
