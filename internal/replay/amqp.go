@@ -41,7 +41,8 @@ func Run(ctx context.Context, vhost *rabbit.Vhost, rule Rule, limit int, progres
 	}}
 	op := fmt.Sprintf("replay the messages of queue %q in vhost %q", rule.Queue, vhost.Name())
 	var lost *consumerError
-	err := vhost.OnChannel(working, op, "it takes permission to read this queue", func(consumer *amqp.Channel) error {
+	err := vhost.OnChannel(working, op, "it takes permission to read this queue, "+
+		"and nobody else may have it alone", func(consumer *amqp.Channel) error {
 		err := vhost.OnChannel(working, op, "it takes permission to write to this exchange, where topic permissions, "+
 			"if there are any, have to include the key", func(publisher *amqp.Channel) error {
 			r.consumer, r.publisher = consumer, publishing{publisher}

@@ -59,7 +59,7 @@ func (s Subject) replayFailed(stay []string, r replay.Report, err error) diag.Di
 	if len(stay) > 0 {
 		d = withMore(d, "Of the messages that were handled, these are there now:\n\n  %s", listed(stay))
 	}
-	if r.BrokeOff {
+	if r.BrokeOff && r.Handled > 0 {
 		d = withMore(d, "The run broke off while messages were under way. RabbitMQ may have taken over up to %d of "+
 			"those that are still in the queue. The next replay publishes these twice.", replay.MayDouble)
 	}
