@@ -24,35 +24,53 @@ import (
 // At the end, no message is gone, early or there twice, and what a fresh apply makes is not refused for ever.
 //
 // LIFECYCLES says how many scripts are tried, and SEED which is the first. Each has the number of its seed as its name.
-// Without LIFECYCLES, it is a few of always the same. Read lifecycle.apply first.
+// Without LIFECYCLES, the longest of many are tried, always the same. Read lifecycle.apply first.
 func TestRandomLifecycle(t *testing.T) {
 	t.Parallel()
-	scripts, first := 2, 1
+	seeds := longest(2)
 	if os.Getenv("LIFECYCLES") != "" {
-		scripts = numberFrom(t, "LIFECYCLES", 0)
-		first = numberFrom(t, "SEED", int(time.Now().UnixNano()%1_000_000))
+		first := numberFrom(t, "SEED", int(time.Now().UnixNano()%1_000_000))
+		seeds = seedsFrom(first, numberFrom(t, "LIFECYCLES", 0))
 	}
 	all := &tally{counts: map[string]int{}, examples: map[string]int{}}
 	for _, words := range []string{brokenOff, usedByOthers, undoneByRebuild, sharedWithSecond} {
 		all.counts[words] = 0
 	}
 	t.Cleanup(func() { all.report(t) })
-	for from := first; from < first+scripts; from += scriptsOfABroker {
-		t.Run("with a new broker", func(t *testing.T) {
-			all.try(t, from, min(from+scriptsOfABroker, first+scripts))
-		})
+	for some := range slices.Chunk(seeds, scriptsOfABroker) {
+		t.Run("with a new broker", func(t *testing.T) { all.try(t, some) })
 	}
+}
+
+// longest are the seeds of so many scripts: of the first thousand, those with the most moves and applies.
+func longest(scripts int) []int {
+	length := map[int]int{}
+	seeds := seedsFrom(1, 1000)
+	for _, seed := range seeds {
+		for _, each := range anyScript().Example(seed) {
+			length[seed] += len(each.Moves) + 1
+		}
+	}
+	slices.SortStableFunc(seeds, func(a, b int) int { return length[b] - length[a] })
+	return seeds[:scripts]
+}
+
+func seedsFrom(first, scripts int) (seeds []int) {
+	for seed := range scripts {
+		seeds = append(seeds, first+seed)
+	}
+	return seeds
 }
 
 // scriptsOfABroker is few. On a busy machine, RabbitMQ 4.3.6 may lose the replicas of its quorum queues, and then makes
 // none.
 const scriptsOfABroker = 10
 
-// try runs the scripts of these seeds, the last one excluded.
-func (all *tally) try(t *testing.T, from, to int) {
+// try runs the scripts of these seeds.
+func (all *tally) try(t *testing.T, seeds []int) {
 	broker := brokertest.Own(t, brokertest.InMemory(),
 		brokertest.WithSetting("dead_letter_worker_publisher_confirm_timeout", int(deadLetterRetry.Milliseconds())))
-	for seed := from; seed < to; seed++ {
+	for _, seed := range seeds {
 		t.Run(strconv.Itoa(seed), func(t *testing.T) {
 			t.Parallel()
 			l := &lifecycle{TB: t, subject: newSubject(t, broker), seed: seed, tally: all, wanted: configuration{},

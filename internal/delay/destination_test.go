@@ -146,7 +146,7 @@ func TestOverlapsAreWhatIsRouted(t *testing.T) {
 	t.Parallel()
 	overlapping := 0
 	rapid.Check(t, func(t *rapid.T) {
-		own, other := anyAddressOf("own").Draw(t, "own"), anyAddressOf("other").Draw(t, "other")
+		own, other := anyTwo(t, "own", "other")
 		bound, router := bindDestinations(t, own, other)
 		takes := func(taker, of delay.Destination) bool {
 			return own.Address != other.Address && slices.ContainsFunc(messagesFor(of, taker),
@@ -208,6 +208,15 @@ func anyAddressOf(queue string) *rapid.Generator[delay.Destination] {
 	}).Filter(func(d delay.Destination) bool { return d.Address != "" })
 }
 
+// anyTwo draws two destinations. Of four, three of the second ones end with the address of the first.
+func anyTwo(t *rapid.T, queue, other string) (first, second delay.Destination) {
+	first, second = anyAddressOf(queue).Draw(t, "first"), anyAddressOf(other).Draw(t, "second")
+	if rapid.IntRange(0, 3).Draw(t, "related") > 0 {
+		second.Address += "." + first.Address
+	}
+	return first, second
+}
+
 // messagesFor are the keys of all messages for the destination. Those for a suffix have as many digits as the
 // taker's key expects; if that is one, too, as many as can make a difference.
 func messagesFor(d, taker delay.Destination) []string {
@@ -232,7 +241,7 @@ func messagesFor(d, taker delay.Destination) []string {
 func TestTakesAll(t *testing.T) {
 	taken := 0
 	rapid.Check(t, func(t *rapid.T) {
-		one, other := anyAddressOf("q").Draw(t, "one"), anyAddressOf("q").Draw(t, "other")
+		one, other := anyTwo(t, "q", "q")
 		if !one.TakesAll(other) {
 			return
 		}

@@ -1,0 +1,145 @@
+// Command mutants changes the code of a package, bit by bit, and lists the changes that no test notices. It compiles all
+// of them at once. A variable of the environment turns one of them on, so none takes a build of its own.
+//
+// It first finds out which tests run the code of each mutant. Each mutant then meets these tests. Tests of other
+// packages may be among them.
+//
+// usage: mutants [FLAGS] PACKAGE [OTHER PACKAGE WITH TESTS]...
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"sync"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
+)
+
+// options say what to try.
+type options struct {
+	skip, run, only string
+	short, broker   bool
+	jobs            int
+	least           float64
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.skip, "skip", "^$", "`pattern` of the files to leave alone")
+	flag.StringVar(&o.run, "run", ".", "`pattern` of the tests to run")
+	flag.StringVar(&o.only, "only", ".", "`pattern` of the mutants to try, such as run.go:12")
+	flag.BoolVar(&o.short, "short", false, "run the tests with -short")
+	flag.BoolVar(&o.broker, "broker", false, "start one broker for all tests")
+	flag.IntVar(&o.jobs, "jobs", runtime.GOMAXPROCS(0), "how many mutants to try at the same time")
+	flag.Float64Var(&o.least, "least", 0, "fail if less than this `percentage` is killed")
+	flag.Parse()
+	if flag.NArg() == 0 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := o.try(ctx, flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// try tries the mutants of the first package with the tests of all.
+func (o options) try(ctx context.Context, packages []string) (err error) {
+	dir, err := os.MkdirTemp("", "mutants")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	mutants, overlay, err := mutate(packages[0], regexp.MustCompile(o.skip), dir)
+	if err != nil {
+		return err
+	}
+	var environment []string
+	if o.broker {
+		broker, err := brokertest.Start(ctx, os.Stderr, brokertest.InMemory())
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, broker.Stop()) }()
+		environment = append(broker.Environ(), "TF_ACC=1")
+	}
+	var tests []*tested
+	for i, name := range packages {
+		t := &tested{program: filepath.Join(dir, fmt.Sprintf("%d.test", i)), short: o.short, environment: environment}
+		if err := t.build(ctx, name, overlay, o.run); err != nil {
+			return err
+		}
+		if err := t.reach(ctx, filepath.Join(dir, "reached")); err != nil {
+			return err
+		}
+		tests = append(tests, t)
+	}
+	count := o.fates(ctx, mutants, tests)
+	all := count[isKilled] + count[isAlive] + count[isUnreached]
+	percent := 100 * float64(count[isKilled]) / float64(max(1, all))
+	fmt.Printf("%d mutants of %s: %d killed (%.1f %%), %d alive, %d in code that no test runs\n", all, packages[0],
+		count[isKilled], percent, count[isAlive], count[isUnreached])
+	if percent < o.least {
+		return fmt.Errorf("less than %.1f %% are killed", o.least)
+	}
+	return ctx.Err()
+}
+
+// fates counts the fates of the mutants, and lists those that are not killed.
+func (o options) fates(ctx context.Context, mutants []mutant, tests []*tested) map[string]int {
+	count := map[string]int{}
+	var mutex sync.Mutex
+	var workers sync.WaitGroup
+	next := make(chan mutant)
+	for range o.jobs {
+		workers.Go(func() {
+			for m := range next {
+				fate := meet(ctx, m, tests)
+				mutex.Lock()
+				if count[fate]++; fate != isKilled {
+					fmt.Printf("%s: %s\n", m, fate)
+				}
+				mutex.Unlock()
+			}
+		})
+	}
+	chosen := regexp.MustCompile(o.only)
+	for _, m := range mutants {
+		if chosen.MatchString(m.String()) && ctx.Err() == nil {
+			next <- m
+		}
+	}
+	close(next)
+	workers.Wait()
+	return count
+}
+
+// The fates of a mutant.
+const (
+	isKilled    = "killed"
+	isAlive     = "alive"
+	isUnreached = "no test runs it"
+)
+
+// meet has a mutant meet the tests that run its code.
+func meet(ctx context.Context, m mutant, tests []*tested) (fate string) {
+	fate = isUnreached
+	for _, t := range tests {
+		if t.kills(ctx, m.number) {
+			return isKilled
+		}
+		if len(t.reaches[m.number]) > 0 {
+			fate = isAlive
+		}
+	}
+	return fate
+}
