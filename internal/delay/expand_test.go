@@ -95,6 +95,10 @@ func TestExpandParking(t *testing.T) {
 		if q.Type() != string(queueType) || !q.Durable || q.DeadLetterExchange() != "" {
 			t.Errorf("the parking queue is %v", q)
 		}
+		// A quorum queue of RabbitMQ 4 would drop what is looked at often. A classic queue takes no limit.
+		if _, limited := q.Arguments["x-delivery-limit"]; limited != (queueType == delay.Quorum) {
+			t.Errorf("the parking queue has a delivery limit: %t", limited)
+		}
 		if _, expires := q.Arguments["x-message-ttl"]; expires {
 			t.Errorf("what is parked expires: %v", q)
 		}

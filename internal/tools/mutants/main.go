@@ -4,10 +4,13 @@
 // It first finds out which tests run the code of each mutant. Each mutant then meets these tests. Tests of other
 // packages may be among them.
 //
-// usage: mutants [FLAGS] PACKAGE [OTHER PACKAGE WITH TESTS]...
+// usage: mutants [FLAGS] PACKAGE[=PATTERN] [OTHER PACKAGE[=PATTERN]]...
+//
+// A pattern says which tests of a package to run.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -17,6 +20,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"strings"
 	"sync"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
@@ -24,19 +28,19 @@ import (
 
 // options say what to try.
 type options struct {
-	skip, run, only string
-	short, broker   bool
-	jobs            int
-	least           float64
+	skip, run, only        string
+	short, broker, verbose bool
+	jobs                   int
+	least                  float64
 }
 
 func main() {
 	var o options
 	flag.StringVar(&o.skip, "skip", "^$", "`pattern` of the files to leave alone")
-	flag.StringVar(&o.run, "run", ".", "`pattern` of the tests to run")
 	flag.StringVar(&o.only, "only", ".", "`pattern` of the mutants to try, such as run.go:12")
 	flag.BoolVar(&o.short, "short", false, "run the tests with -short")
 	flag.BoolVar(&o.broker, "broker", false, "start one broker for all tests")
+	flag.BoolVar(&o.verbose, "v", false, "list the killed mutants, too")
 	flag.IntVar(&o.jobs, "jobs", runtime.GOMAXPROCS(0), "how many mutants to try at the same time")
 	flag.Float64Var(&o.least, "least", 0, "fail if less than this `percentage` is killed")
 	flag.Parse()
@@ -59,7 +63,8 @@ func (o options) try(ctx context.Context, packages []string) (err error) {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	mutants, overlay, err := mutate(packages[0], regexp.MustCompile(o.skip), dir)
+	of, _, _ := strings.Cut(packages[0], "=")
+	mutants, overlay, err := mutate(of, regexp.MustCompile(o.skip), dir)
 	if err != nil {
 		return err
 	}
@@ -73,12 +78,13 @@ func (o options) try(ctx context.Context, packages []string) (err error) {
 		environment = append(broker.Environ(), "TF_ACC=1")
 	}
 	var tests []*tested
-	for i, name := range packages {
+	for i, argument := range packages {
+		name, pattern, _ := strings.Cut(argument, "=")
 		t := &tested{program: filepath.Join(dir, fmt.Sprintf("%d.test", i)), short: o.short, environment: environment}
-		if err := t.build(ctx, name, overlay, o.run); err != nil {
+		if err := t.build(ctx, name, overlay, cmp.Or(pattern, ".")); err != nil {
 			return err
 		}
-		if err := t.reach(ctx, filepath.Join(dir, "reached")); err != nil {
+		if err := t.reach(ctx, o.jobs); err != nil {
 			return err
 		}
 		tests = append(tests, t)
@@ -86,7 +92,7 @@ func (o options) try(ctx context.Context, packages []string) (err error) {
 	count := o.fates(ctx, mutants, tests)
 	all := count[isKilled] + count[isAlive] + count[isUnreached]
 	percent := 100 * float64(count[isKilled]) / float64(max(1, all))
-	fmt.Printf("%d mutants of %s: %d killed (%.1f %%), %d alive, %d in code that no test runs\n", all, packages[0],
+	fmt.Printf("%d mutants of %s: %d killed (%.1f %%), %d alive, %d in code that no test runs\n", all, of,
 		count[isKilled], percent, count[isAlive], count[isUnreached])
 	if percent < o.least {
 		return fmt.Errorf("less than %.1f %% are killed", o.least)
@@ -105,7 +111,7 @@ func (o options) fates(ctx context.Context, mutants []mutant, tests []*tested) m
 			for m := range next {
 				fate := meet(ctx, m, tests)
 				mutex.Lock()
-				if count[fate]++; fate != isKilled {
+				if count[fate]++; fate != isKilled || o.verbose {
 					fmt.Printf("%s: %s\n", m, fate)
 				}
 				mutex.Unlock()
@@ -130,15 +136,21 @@ const (
 	isUnreached = "no test runs it"
 )
 
-// meet has a mutant meet the tests that run its code.
+// meet has a mutant meet the tests that run its code, the quick ones first.
 func meet(ctx context.Context, m mutant, tests []*tested) (fate string) {
 	fate = isUnreached
 	for _, t := range tests {
-		if t.kills(ctx, m.number) {
+		quick, slow := t.that(m.number)
+		if len(quick)+len(slow) > 0 {
+			fate = isAlive
+		}
+		if t.kills(ctx, m.number, quick) {
 			return isKilled
 		}
-		if len(t.reaches[m.number]) > 0 {
-			fate = isAlive
+	}
+	for _, t := range tests {
+		if _, slow := t.that(m.number); t.kills(ctx, m.number, slow) {
+			return isKilled
 		}
 	}
 	return fate

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -8,7 +9,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // tested are the tests of a package, as a program.
@@ -50,7 +54,7 @@ func (t *tested) command(ctx context.Context, arguments ...string) *exec.Cmd {
 
 // run runs some of the tests, with a variable.
 func (t *tested) run(ctx context.Context, names []string, variable string) error {
-	c := t.command(ctx, "-test.short="+strconv.FormatBool(t.short), "-test.failfast", "-test.timeout=0",
+	c := t.command(ctx, "-test.short="+strconv.FormatBool(t.short), "-test.failfast", "-test.timeout=0", "-test.parallel=12",
 		"-test.run", "^("+strings.Join(names, "|")+")$")
 	c.Env = append(c.Env, variable)
 	out, err := c.CombinedOutput()
@@ -61,39 +65,70 @@ func (t *tested) run(ctx context.Context, names []string, variable string) error
 }
 
 // reach finds out which mutants each test runs, and how long that takes. A test that is skipped runs none.
-func (t *tested) reach(ctx context.Context, file string) error {
+func (t *tested) reach(ctx context.Context, jobs int) error {
 	t.reaches, t.took = map[int][]string{}, map[string]time.Duration{}
+	var mutex sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(jobs)
 	for _, name := range t.names {
-		if err := os.WriteFile(file, nil, 0o600); err != nil {
-			return err
-		}
-		began := time.Now()
-		if err := t.run(ctx, []string{name}, "MUTANTS_REACHED="+file); err != nil {
-			return fmt.Errorf("without a mutant: %w", err)
-		}
-		t.took[name] = time.Since(began)
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		for _, word := range strings.Fields(string(text)) {
-			number, err := strconv.Atoi(word)
-			if err != nil {
-				return err
+		group.Go(func() error {
+			began := time.Now()
+			numbers, err := t.reachedBy(ctx, name)
+			mutex.Lock()
+			defer mutex.Unlock()
+			t.took[name] = time.Since(began)
+			for _, number := range numbers {
+				t.reaches[number] = append(t.reaches[number], name)
 			}
-			t.reaches[number] = append(t.reaches[number], name)
-		}
+			return err
+		})
 	}
-	return nil
+	err := group.Wait()
+	slices.SortFunc(t.names, func(a, b string) int { return cmp.Compare(t.took[a], t.took[b]) })
+	return err
 }
 
-// kills tells whether one of the tests that run its code notices a mutant. Tests that do not end notice it.
-func (t *tested) kills(ctx context.Context, number int) bool {
-	names, limit := t.reaches[number], 30*time.Second
+// reachedBy are the numbers of the mutants whose code a test runs.
+func (t *tested) reachedBy(ctx context.Context, name string) (numbers []int, err error) {
+	file := t.program + "." + name
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		return nil, err
+	}
+	if err := t.run(ctx, []string{name}, "MUTANTS_REACHED="+file); err != nil {
+		return nil, fmt.Errorf("without a mutant: %w", err)
+	}
+	text, err := os.ReadFile(file)
+	for _, word := range strings.Fields(string(text)) {
+		number, err := strconv.Atoi(word)
+		if err != nil {
+			return nil, err
+		}
+		numbers = append(numbers, number)
+	}
+	return numbers, err
+}
+
+// kills tells whether one of these tests notices a mutant. Tests that do not end notice it.
+func (t *tested) kills(ctx context.Context, number int, names []string) bool {
+	limit := 30 * time.Second
 	for _, name := range names {
 		limit += 10 * t.took[name]
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return len(names) > 0 && t.run(ctx, names, fmt.Sprintf("MUTANT=%d", number)) != nil
+}
+
+// that are the tests that run the code of a mutant: of the quicker half of all, and of the slower one.
+func (t *tested) that(number int) (quick, slow []string) {
+	for i, name := range t.names {
+		switch {
+		case !slices.Contains(t.reaches[number], name):
+		case i < len(t.names)/2:
+			quick = append(quick, name)
+		default:
+			slow = append(slow, name)
+		}
+	}
+	return quick, slow
 }
