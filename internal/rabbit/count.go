@@ -43,36 +43,9 @@ const (
 	countColumns = "name,messages,messages_ready,consumers,members,online"
 )
 
-type countInfo struct {
-	Name       string          `json:"name"`
-	Messages   count           `json:"messages"`
-	Ready      loose[int64]    `json:"messages_ready"`
-	Consumers  loose[int64]    `json:"consumers"`
-	Reductions count           `json:"reductions"`
-	Members    loose[[]string] `json:"members"`
-	Online     loose[[]string] `json:"online"`
-
-	Delayed loose[int64] `json:"messages_delayed"`
-	// NextDelayed and LastDelayed are in milliseconds since 1970, and missing if there are none (4.3.6).
-	NextDelayed loose[int64] `json:"next_delayed_at"`
-	LastDelayed loose[int64] `json:"last_delayed_at"`
-}
-
-func (i countInfo) count() *QueueCount {
-	c := &QueueCount{
-		Reductions: i.Reductions.n, Ready: i.Ready.value, Consumers: i.Consumers.value,
-		Members: len(i.Members.value), Online: len(i.Online.value), Delayed: i.Delayed.value,
-		NextDelayed: sinceEpoch(i.NextDelayed), LastDelayed: sinceEpoch(i.LastDelayed),
-	}
-	if i.Messages.n != nil {
-		c.IsCounted, c.Messages = true, *i.Messages.n
-	}
-	return c
-}
-
 // Count asks the management API how much a queue holds. It is nil for a queue that does not exist.
 func (v *Vhost) Count(ctx context.Context, queue string, kind CountKind) (*QueueCount, error) {
-	var info countInfo
+	var info queueInfo
 	err := v.get(ctx, &info, string(kind), "queues", v.name, queue)
 	if transport.IsNotFound(err) {
 		return nil, nil
@@ -88,7 +61,7 @@ func (v *Vhost) Count(ctx context.Context, queue string, kind CountKind) (*Queue
 
 // CountAll counts all queues of the vhost, by their names.
 func (v *Vhost) CountAll(ctx context.Context) (map[string]*QueueCount, error) {
-	var list []countInfo
+	var list []queueInfo
 	if err := v.get(ctx, &list, string(CountedNow), "queues", v.name); err != nil {
 		return nil, v.client.failed(fmt.Sprintf("count the messages in vhost %q", v.name), err)
 	}

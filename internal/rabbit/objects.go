@@ -13,8 +13,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// exchangeInfo, queueInfo and bindingInfo are the fields that are needed, with the columns that
-// ask for them.
+// exchangeInfo and queueInfo are the fields that are needed, with the columns that ask for them.
 type exchangeInfo struct {
 	Name       string                `json:"name"`
 	Type       string                `json:"type"`
@@ -50,11 +49,14 @@ type queueInfo struct {
 	Members        loose[[]string]       `json:"members"`
 	Online         loose[[]string]       `json:"online"`
 	State          loose[string]         `json:"state"`
-	LastDelayed    loose[int64]          `json:"last_delayed_at"`
 	Policy         loose[string]         `json:"policy"`
 	OperatorPolicy loose[string]         `json:"operator_policy"`
 	// Effective is nil until RabbitMQ has it: for up to eight seconds after the declaration (3.10 to 4.3).
 	Effective *loose[map[string]any] `json:"effective_policy_definition"`
+	// NextDelayed and LastDelayed are in milliseconds since 1970, and missing if there are none (4.3.6).
+	NextDelayed loose[int64] `json:"next_delayed_at"`
+	LastDelayed loose[int64] `json:"last_delayed_at"`
+	Reductions  count        `json:"reductions"`
 }
 
 const queueQuery = "?columns=name,durable,auto_delete,exclusive,arguments,messages,messages_ready,messages_delayed," +
@@ -75,8 +77,8 @@ func (q queueInfo) queue() topology.Queue {
 // status has what the queue itself says of policies.
 func (q queueInfo) status() health.QueueStatus {
 	status := health.QueueStatus{
-		Messages: q.Messages.n, Ready: q.Ready.n, Delayed: q.Delayed.value, LastDelayed: sinceEpoch(q.LastDelayed),
-		Consumers: q.Consumers.n, State: q.State.value,
+		Messages: q.Messages.value, Ready: q.Ready.value, Delayed: q.Delayed.value,
+		LastDelayed: sinceEpoch(q.LastDelayed), Consumers: q.Consumers.value, State: q.State.value,
 		Leader: q.Leader.value, Members: len(q.Members.value), Online: len(q.Online.value),
 		Applied: policy.Applied{Policy: q.Policy.value, Operator: q.OperatorPolicy.value, Unknown: q.Effective == nil},
 	}
@@ -84,6 +86,22 @@ func (q queueInfo) status() health.QueueStatus {
 		status.Applied.Definition = topology.NormalizeArguments(q.Effective.value)
 	}
 	return status
+}
+
+func (q queueInfo) count() *QueueCount {
+	return &QueueCount{
+		IsCounted: q.Messages.value != nil, Messages: orZero(q.Messages), Ready: orZero(q.Ready),
+		Consumers: orZero(q.Consumers), Reductions: q.Reductions.value, Delayed: q.Delayed.value,
+		NextDelayed: sinceEpoch(q.NextDelayed), LastDelayed: sinceEpoch(q.LastDelayed),
+		Members: len(q.Members.value), Online: len(q.Online.value),
+	}
+}
+
+func orZero(c count) int64 {
+	if c.value == nil {
+		return 0
+	}
+	return *c.value
 }
 
 // sinceEpoch is a time that may be missing.
@@ -134,12 +152,5 @@ func (l *loose[T]) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// count is a number that RabbitMQ may leave out. It is nil then, and where RabbitMQ sends another type.
-type count struct{ n *int64 }
-
-func (c *count) UnmarshalJSON(text []byte) error {
-	if json.Unmarshal(text, &c.n) != nil {
-		c.n = nil
-	}
-	return nil
-}
+// count is a number that RabbitMQ may leave out. It is nil then.
+type count = loose[*int64]

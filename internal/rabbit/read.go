@@ -337,7 +337,7 @@ func (v *Vhost) Receivers(ctx context.Context, names []string, policies policy.D
 // receiver is a queue as it is now. RabbitMQ 3.10 does not say how much it holds, but with the statistics.
 func (v *Vhost) receiver(ctx context.Context, name string) (queueInfo, bool, error) {
 	q, exists, err := v.queueBy(ctx, receiverQuery, name)
-	if exists && q.Messages.n == nil {
+	if exists && q.Messages.value == nil {
 		return v.queue(ctx, name)
 	}
 	return q, exists, err
