@@ -41,7 +41,7 @@ func Observe(ctx context.Context, vhost *rabbit.Vhost, wanted topology.Topology)
 	if wanted.Delivery == "" {
 		behind, err = receiver(ctx, vhost, wanted, o.State)
 	} else if o.DeliveryExists {
-		if o.Delivers, err = vhost.BindingsThere(ctx, wanted.Delivery); err == nil {
+		if o.Delivers, _, err = vhost.BindingsThere(ctx, wanted.Delivery); err == nil {
 			behind, err = o.behind(ctx, vhost, wanted)
 		}
 	}

@@ -106,7 +106,7 @@ func (v *Vhost) reading(ctx context.Context, want topology.Topology) *reading {
 func (r *reading) bindingsOf(exchanges []string) {
 	for _, exchange := range exchanges {
 		r.group.Go(func() error {
-			bindings, marks, err := r.vhost.bindingsFrom(r.together, exchange)
+			bindings, marks, err := r.vhost.BindingsThere(r.together, exchange)
 			r.mutex.Lock()
 			defer r.mutex.Unlock()
 			maps.Copy(r.state.Bindings, topology.NewBindings(bindings...))
@@ -240,7 +240,14 @@ func (v *Vhost) Inbound(ctx context.Context, exchanges, queues []string) (topolo
 		destinations = append(destinations, destination{topology.ToQueue, name})
 	}
 	found, err := AskAll(ctx, destinations, func(ctx context.Context, d destination) ([]topology.Binding, error) {
-		into, _, err := v.bindingsInto(ctx, d.kind, d.name)
+		op := fmt.Sprintf("read the bindings to %s %q in vhost %q", d.kind, d.name, v.name)
+		into, _, err := v.bindings(ctx, op, d.name, func(b topology.Binding) string { return b.Destination },
+			func(m *rabbithole.Client) ([]rabbithole.BindingInfo, error) {
+				if d.kind == topology.ToQueue {
+					return m.ListQueueBindings(v.name, d.name)
+				}
+				return m.ListExchangeBindingsWithDestination(v.name, d.name)
+			})
 		return into, err
 	})
 	if err != nil {
@@ -253,24 +260,6 @@ func (v *Vhost) Inbound(ctx context.Context, exchanges, queues []string) (topolo
 		}
 	}
 	return result, nil
-}
-
-func (v *Vhost) bindingsInto(ctx context.Context, kind topology.DestinationType, name string,
-) (bindings, marks []topology.Binding, err error) {
-	return v.bindings(ctx, fmt.Sprintf("read the bindings to %s %q in vhost %q", kind, name, v.name), name,
-		func(b topology.Binding) string { return b.Destination },
-		func(m *rabbithole.Client) ([]rabbithole.BindingInfo, error) {
-			if kind == topology.ToQueue {
-				return m.ListQueueBindings(v.name, name)
-			}
-			return m.ListExchangeBindingsWithDestination(v.name, name)
-		})
-}
-
-func (v *Vhost) exchange(ctx context.Context, name string) (e exchangeInfo, exists bool, err error) {
-	err = v.get(ctx, &e, exchangeQuery, "exchanges", v.name, name)
-	exists, err = v.answered(topology.ToExchange, name, e.Name, err)
-	return e, exists, err
 }
 
 func (v *Vhost) queue(ctx context.Context, name string) (queueInfo, bool, error) {
@@ -350,8 +339,8 @@ func (v *Vhost) Receiver(ctx context.Context, name string) (queue topology.Queue
 	return q.queue(), isServed, err
 }
 
-// bindingsFrom are the bindings of an exchange, none if it does not exist.
-func (v *Vhost) bindingsFrom(ctx context.Context, exchange string) (bindings, marks []topology.Binding, err error) {
+// BindingsThere are the bindings of an exchange, none if it does not exist, where the vhost has just been there.
+func (v *Vhost) BindingsThere(ctx context.Context, exchange string) (bindings, marks []topology.Binding, err error) {
 	return v.bindings(ctx, fmt.Sprintf("read the bindings of exchange %q in vhost %q", exchange, v.name),
 		exchange, func(b topology.Binding) string { return b.Source },
 		func(m *rabbithole.Client) ([]rabbithole.BindingInfo, error) {
@@ -380,15 +369,11 @@ func (v *Vhost) bindings(ctx context.Context, op, object string, end func(topolo
 	return bindings, marks, nil
 }
 
-// BindingsThere is BindingsFrom where the vhost has just been there.
-func (v *Vhost) BindingsThere(ctx context.Context, exchange string) ([]topology.Binding, error) {
-	bindings, _, err := v.bindingsFrom(ctx, exchange)
-	return bindings, err
-}
-
 // Exchange is an exchange, and whether it exists.
 func (v *Vhost) Exchange(ctx context.Context, name string) (topology.Exchange, bool, error) {
-	e, exists, err := v.exchange(ctx, name)
+	var e exchangeInfo
+	err := v.get(ctx, &e, exchangeQuery, "exchanges", v.name, name)
+	exists, err := v.answered(topology.ToExchange, name, e.Name, err)
 	return e.exchange(), exists, err
 }
 
@@ -400,20 +385,20 @@ func (v *Vhost) Queue(ctx context.Context, name string) (topology.Queue, bool, e
 
 // BindingsFrom are the bindings whose source is the exchange.
 func (v *Vhost) BindingsFrom(ctx context.Context, exchange string) ([]topology.Binding, error) {
-	bindings, _, err := v.bindingsFrom(ctx, exchange)
+	bindings, _, err := v.BindingsThere(ctx, exchange)
 	if err != nil || len(bindings) > 0 {
 		return bindings, err
 	}
 	starts, err := v.confirm(ctx)
 	if err == nil && starts {
-		bindings, _, err = v.bindingsFrom(ctx, exchange)
+		bindings, _, err = v.BindingsThere(ctx, exchange)
 	}
 	return bindings, err
 }
 
 // Owners are the owner's marks on an entry, none if it does not exist.
 func (v *Vhost) Owners(ctx context.Context, entry string) ([]topology.Binding, error) {
-	_, marks, err := v.bindingsFrom(ctx, entry)
+	_, marks, err := v.BindingsThere(ctx, entry)
 	return marks, err
 }
 
