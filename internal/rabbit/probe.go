@@ -29,7 +29,8 @@ func (c *Client) Probe(ctx context.Context, p Probe) (took time.Duration, err er
 	defer cancel()
 	needs := fmt.Sprintf("a probe takes permissions to configure, write and read queues ^amq\\.gen-, to write "+
 		"exchange %q, and to read exchange %q", p.Exchange, p.Delivery)
-	err = c.overAMQP(ctx, p.Vhost, sending(p.Exchange, p.Vhost), needs, func(channel *amqp.Channel) error {
+	op := fmt.Sprintf("send a message through exchange %q in vhost %q", p.Exchange, p.Vhost)
+	err = c.Vhost(p.Vhost).OnChannel(ctx, op, needs, func(channel *amqp.Channel) error {
 		took, err = p.send(ctx, channel)
 		return err
 	})

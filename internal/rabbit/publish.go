@@ -9,10 +9,6 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-func sending(exchange, vhost string) string {
-	return fmt.Sprintf("send a message through exchange %q in vhost %q", exchange, vhost)
-}
-
 // publish waits until the broker has taken a message.
 func publish(ctx context.Context, channel *amqp.Channel, exchange, key string, message amqp.Publishing) error {
 	const noWait, mandatory, immediate = false, true, false
@@ -55,10 +51,12 @@ func publish(ctx context.Context, channel *amqp.Channel, exchange, key string, m
 	return nil
 }
 
-// overAMQP does something over a connection of its own. Needs are the permissions that it takes. An error is an *Error.
-func (c *Client) overAMQP(ctx context.Context, vhost, op, needs string, do func(*amqp.Channel) error) error {
+// OnChannel does something over an AMQP connection of its own. Op is the action and its object, and needs are the
+// permissions that it takes. An error is an *Error.
+func (v *Vhost) OnChannel(ctx context.Context, op, needs string, do func(*amqp.Channel) error) error {
+	c := v.client
 	ctx = c.http.Logging(ctx)
-	conn, err := c.dialAMQP(ctx, vhost)
+	conn, err := c.dialAMQP(ctx, v.name)
 	if err != nil {
 		return c.notConnected(ctx, op, err)
 	}
@@ -75,7 +73,7 @@ func (c *Client) overAMQP(ctx context.Context, vhost, op, needs string, do func(
 		known.Op, known.Reason = cmp.Or(known.Op, op), c.http.Clean(known.Reason)
 		return known
 	case errors.Is(ctx.Err(), context.Canceled):
-		return &Error{Canceled, op, "the operation was canceled", ""}
+		return c.failed(op, ctx.Err())
 	case ctx.Err() != nil:
 		return &Error{Timeout, op, "the broker has not confirmed it in time", "a queue may lack its majority of " +
 			"nodes, or the broker have an alarm. The message may still arrive"}
@@ -107,10 +105,4 @@ func onChannel(ctx context.Context, connection *amqp.Connection, do func(*amqp.C
 		}
 	}
 	return err
-}
-
-// OnChannel does something over an AMQP connection of its own. Op is the action and its object, and needs are the
-// permissions that it takes. An error is an *Error.
-func (v *Vhost) OnChannel(ctx context.Context, op, needs string, do func(*amqp.Channel) error) error {
-	return v.client.overAMQP(ctx, v.name, op, needs, do)
 }
