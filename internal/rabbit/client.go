@@ -81,19 +81,15 @@ type Client struct {
 	http               *transport.Transport
 	retryTimeout       time.Duration
 	bindsAtOnce        bool
-	identity           identity
-	amqpLookedAt       atomic.Bool              // see LookForAMQP
-	tags               atomic.Pointer[[]string] // of the user, once they are known
+	// identifying asks once whether the broker is LavinMQ. Identity is nil before.
+	identifying  singleflight.Group
+	identity     atomic.Pointer[identity]
+	amqpLookedAt atomic.Bool              // see LookForAMQP
+	tags         atomic.Pointer[[]string] // of the user, once they are known
 }
 
-// identity tells whether the broker is LavinMQ.
+// identity has an error if the broker is LavinMQ, and no version if the broker did not answer.
 type identity struct {
-	asking singleflight.Group
-	known  atomic.Pointer[identified] // nil before anybody has asked
-}
-
-// identified has an error if the broker is LavinMQ, and no version if the broker did not answer.
-type identified struct {
 	err     error
 	version string
 }
@@ -111,8 +107,7 @@ func New(config Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	tlsConfig, err := transport.Certificates{CA: config.CACertPEM, ClientCert: config.ClientCertPEM,
-		ClientKey: config.ClientKeyPEM}.TLS(config.Insecure)
+	tlsConfig, err := transport.TLS(config.CACertPEM, config.ClientCertPEM, config.ClientKeyPEM, config.Insecure)
 	if err != nil {
 		return nil, err
 	}

@@ -42,17 +42,17 @@ func (c *Client) overview(call *transport.Call) (overview, error) {
 // begin at the same time wait for one answer. If the operation that asked ends first, or is a look without retries, the
 // next one asks again.
 func (c *Client) identify(ctx context.Context) error {
-	if is := c.identity.known.Load(); is != nil {
+	if is := c.identity.Load(); is != nil {
 		return is.err
 	}
-	_, err, _ := c.identity.asking.Do("", func() (any, error) {
+	_, err, _ := c.identifying.Do("", func() (any, error) {
 		is, err := c.overview(c.http.Call(ctx))
 		if IsKind(err, LavinMQ) {
-			c.identity.known.Store(&identified{err: err})
+			c.identity.Store(&identity{err: err})
 			return nil, err
 		}
 		if err == nil || ctx.Err() == nil && !transport.IsHasty(ctx) {
-			c.identity.known.Store(&identified{version: is.Version})
+			c.identity.Store(&identity{version: is.Version})
 		}
 		return nil, nil
 	})
@@ -72,7 +72,7 @@ func (c *Client) lavinMQ(version string) error {
 
 // Version is that of the broker, empty if it cannot be found out.
 func (c *Client) Version(ctx context.Context) string {
-	if is := c.identity.known.Load(); is != nil && is.version != "" {
+	if is := c.identity.Load(); is != nil && is.version != "" {
 		return is.version
 	}
 	o, err := c.overview(c.http.Call(ctx))

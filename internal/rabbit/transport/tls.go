@@ -10,42 +10,36 @@ import (
 	"strings"
 )
 
-// Certificates are what a secure connection takes, in PEM format.
-type Certificates struct {
-	// CA replaces the system's certificate authorities.
-	CA, ClientCert, ClientKey []byte
-}
-
-// TLS is the configuration of secure connections. Insecure skips the verification of the broker's certificate. An error
-// is a *ConfigError.
-func (c Certificates) TLS(insecure bool) (*tls.Config, error) {
+// TLS is the configuration of secure connections. The certificates are in PEM format, and those of authorities replace
+// the system's. Insecure skips the verification of the broker's certificate. An error is a *ConfigError.
+func TLS(authorities, clientCert, clientKey []byte, insecure bool) (*tls.Config, error) {
 	result := &tls.Config{InsecureSkipVerify: insecure} //nolint:gosec // what the attribute insecure is for
-	if c.CA != nil {
+	if authorities != nil {
 		result.RootCAs = x509.NewCertPool()
-		authorities, err := certificates("cacert_pem", c.CA)
+		read, err := certificates("cacert_pem", authorities)
 		if err != nil {
 			return nil, err
 		}
-		for _, authority := range authorities {
+		for _, authority := range read {
 			result.RootCAs.AddCert(authority)
 		}
 	}
 	switch {
-	case c.ClientCert == nil && c.ClientKey == nil:
+	case clientCert == nil && clientKey == nil:
 		return result, nil
-	case c.ClientKey == nil:
+	case clientKey == nil:
 		return nil, &ConfigError{"clientkey_file", "is missing; clientcert_file needs the key that belongs to it"}
-	case c.ClientCert == nil:
+	case clientCert == nil:
 		return nil, &ConfigError{"clientcert_file", "is missing; clientkey_file needs the certificate that " +
 			"belongs to it"}
 	}
-	if _, err := certificates("clientcert_file", c.ClientCert); err != nil {
+	if _, err := certificates("clientcert_file", clientCert); err != nil {
 		return nil, err
 	}
-	if err := checkKey("clientkey_file", c.ClientKey); err != nil {
+	if err := checkKey("clientkey_file", clientKey); err != nil {
 		return nil, err
 	}
-	certificate, err := tls.X509KeyPair(c.ClientCert, c.ClientKey)
+	certificate, err := tls.X509KeyPair(clientCert, clientKey)
 	if err != nil {
 		return nil, &ConfigError{"clientkey_file", "is not the key of the certificate in clientcert_file: " +
 			strings.TrimPrefix(err.Error(), "tls: ")}
