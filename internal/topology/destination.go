@@ -14,12 +14,16 @@ func (b Binding) OfDestination(mark string) Binding {
 
 // DestinationMark is the mark of the destination that has made the binding, empty if none has.
 func (b Binding) DestinationMark() string {
-	var arguments map[string]any
-	if b.Arguments == "" || json.Unmarshal([]byte(b.Arguments), &arguments) != nil || len(arguments) != 1 {
+	return b.onlyArgument(destinationArgument)
+}
+
+// onlyArgument is an argument that is a text, empty unless it is the only one.
+func (b Binding) onlyArgument(key string) string {
+	var arguments Arguments
+	if json.Unmarshal([]byte(b.Arguments), &arguments) != nil || len(arguments) != 1 {
 		return ""
 	}
-	mark, _ := arguments[destinationArgument].(string)
-	return mark
+	return arguments.Text(key)
 }
 
 // Plain is the binding without the mark of a destination.

@@ -1,9 +1,6 @@
 package topology
 
-import (
-	"encoding/json"
-	"strings"
-)
+import "strings"
 
 // Marks are bindings of an exchange to itself. RabbitMQ routes nothing by them, because it visits each exchange once
 // (3.10.8, 4.0.5, 4.3.6).
@@ -18,11 +15,8 @@ const (
 // further topic permission.
 func (t Topology) MarkOn(exchange, mark string) Binding {
 	binding := markOn(exchange, lockArgument, mark)
-	for _, b := range t.Bindings.Sorted() {
-		if b.Source == exchange {
-			binding.RoutingKey = b.RoutingKey
-			break
-		}
+	if own := t.Bindings.Where(func(b Binding) bool { return b.Source == exchange }); len(own) > 0 {
+		binding.RoutingKey = own[0].RoutingKey
 	}
 	return binding
 }
@@ -55,9 +49,7 @@ func (t Topology) WithOwner(owner string) Topology {
 
 // Owner is whom a binding marks as an owner. It is empty for all other bindings.
 func (b Binding) Owner() string {
-	var arguments map[string]any
-	if !b.LeadsTo(ToExchange, b.Source) || json.Unmarshal([]byte(b.Arguments), &arguments) != nil ||
-		len(arguments) != 1 || Arguments(arguments).Text(ownerArgument) != b.RoutingKey {
+	if !b.LeadsTo(ToExchange, b.Source) || b.onlyArgument(ownerArgument) != b.RoutingKey {
 		return ""
 	}
 	return b.RoutingKey
