@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -108,11 +109,10 @@ func patternOf(names []string) string {
 			common = common[:len(common)-1]
 		}
 	}
-	rests := make([]string, len(names))
-	for i, name := range names {
-		rests[i] = regexp.QuoteMeta(strings.TrimPrefix(name, common))
-	}
-	return "^" + regexp.QuoteMeta(common) + "(" + strings.Join(rests, "|") + ")$"
+	rests := plaintext.Join(names, "|", func(name string) string {
+		return regexp.QuoteMeta(strings.TrimPrefix(name, common))
+	})
+	return "^" + regexp.QuoteMeta(common) + "(" + rests + ")$"
 }
 
 // delayArguments are those of a queue in which messages wait so long, and then go to the exchange.

@@ -4,8 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 )
 
 // Errors lists the faults of a configuration: one entry for every attribute that is wrong.
@@ -20,11 +21,7 @@ type AttributeError struct {
 }
 
 func (e Errors) Error() string {
-	lines := make([]string, len(e))
-	for i, each := range e {
-		lines[i] = each.Error()
-	}
-	return strings.Join(lines, "\n")
+	return plaintext.Join(e, "\n", AttributeError.Error)
 }
 
 func (e AttributeError) Error() string { return e.Attribute + " " + e.Message }
@@ -52,9 +49,5 @@ func attributeError(attribute, format string, args ...any) AttributeError {
 }
 
 func orList[T ~string](values []T) string {
-	quoted := make([]string, len(values))
-	for i, value := range values {
-		quoted[i] = fmt.Sprintf("%q", value)
-	}
-	return strings.Join(quoted, " or ")
+	return plaintext.Join(values, " or ", func(value T) string { return fmt.Sprintf("%q", value) })
 }

@@ -94,11 +94,7 @@ func (s Scale) checkReach(maxDelay time.Duration) error {
 		}
 		instead := "Add a unit above " + DurationText(s.unitOf(largest))
 		if enough, found := s.withinQueues(maxDelay); found {
-			var units []string
-			for _, unit := range enough.Units {
-				units = append(units, DurationText(unit))
-			}
-			instead = fmt.Sprintf("The units %s take %d", strings.Join(units, ", "), enough.delayQueues())
+			instead = fmt.Sprintf("The units %s take %d", durationTexts(enough.Units), enough.delayQueues())
 		}
 		return attributeError("units", "take %d delay queues up to a max_delay of %s, %d of them for multiples of %s; "+
 			"there can be %d. %s. Or give a shorter max_delay", queues, maxDelay,
@@ -155,11 +151,7 @@ func unitLabel(unit time.Duration) string { return cmp.Or(writtenAs(unit).letter
 
 // UnitsLabel are units within the name of an exchange: "h.10m.s".
 func UnitsLabel(units []time.Duration) string {
-	var names []string
-	for _, unit := range units {
-		names = append(names, unitLabel(unit))
-	}
-	return strings.Join(names, ".")
+	return plaintext.Join(units, ".", unitLabel)
 }
 
 // namedUnit is a unit within the name of an exchange.

@@ -2,7 +2,6 @@ package delay
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
@@ -21,15 +20,11 @@ func (c Cascade) Summary(t topology.Topology) string {
 
 // UnitsInWords are units in a sentence: "days, hours and minutes".
 func UnitsInWords(units []time.Duration) string {
-	words := make([]string, len(units))
-	for i, unit := range units {
-		words[i] = unitInWords(unit)
-	}
-	last := len(words) - 1
+	last := len(units) - 1
 	if last == 0 {
-		return words[0]
+		return unitInWords(units[0])
 	}
-	return strings.Join(words[:last], ", ") + " and " + words[last]
+	return plaintext.Join(units[:last], ", ", unitInWords) + " and " + unitInWords(units[last])
 }
 
 // Summary is the ladder in one line. The topology is its expansion.

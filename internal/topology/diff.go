@@ -5,7 +5,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 )
@@ -75,11 +74,7 @@ func (o Object) String() string {
 	if len(o.Differences) == 0 {
 		return o.Name
 	}
-	parts := make([]string, len(o.Differences))
-	for i, d := range o.Differences {
-		parts[i] = d.String()
-	}
-	return o.Name + ": " + strings.Join(parts, "; ")
+	return o.Name + ": " + plaintext.Join(o.Differences, "; ", Difference.String)
 }
 
 // Existing lists what of the desired topology is there already, and what others have bound to the

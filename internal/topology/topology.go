@@ -161,17 +161,9 @@ func (t Topology) IsEmpty() bool { return len(t.Exchanges)+len(t.Queues)+len(t.P
 
 // Objects are the exchanges, queues and policies in words, sorted.
 func (t Topology) Objects() []string {
-	var objects []string
-	for _, name := range slices.Sorted(maps.Keys(t.Exchanges)) {
-		objects = append(objects, ExchangeObject(name))
-	}
-	for _, name := range slices.Sorted(maps.Keys(t.Queues)) {
-		objects = append(objects, QueueObject(name))
-	}
-	for _, name := range slices.Sorted(maps.Keys(t.Policies)) {
-		objects = append(objects, PolicyObject(name))
-	}
-	return objects
+	return slices.Concat(plaintext.Texts(slices.Sorted(maps.Keys(t.Exchanges)), ExchangeObject),
+		plaintext.Texts(slices.Sorted(maps.Keys(t.Queues)), QueueObject),
+		plaintext.Texts(slices.Sorted(maps.Keys(t.Policies)), PolicyObject))
 }
 
 // Part is the part of the wanted topology that exists among these objects. It has its exchanges, queues and policies,

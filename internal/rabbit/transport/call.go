@@ -55,11 +55,7 @@ func (c *Call) IsUnsure() bool { return c.isUnsure }
 
 // Path escapes each segment once.
 func Path(segments ...string) string {
-	escaped := make([]string, len(segments))
-	for i, s := range segments {
-		escaped[i] = url.PathEscape(s)
-	}
-	return strings.Join(escaped, "/")
+	return plaintext.Join(segments, "/", url.PathEscape)
 }
 
 // Do makes a request. Body and result are JSON, nil for none.
