@@ -8,20 +8,20 @@ import (
 // complete is the cascade that the candidate has turned out to be, with parking, delivery exchange and preset.
 func (c *candidate) complete(lookahead int, strict bool) (delay.Cascade, error) {
 	agreed := c.agreed()
-	shows := c.objects.exchange(c.exchange(c.levels - 1))
+	shows := c.objects.exchange(c.Exchange(c.Levels - 1))
 	if shows.Name == "" {
-		shows = c.objects.exchange(c.exchange(c.highest())) // which has the same alternate exchange
+		shows = c.objects.exchange(c.Exchange(c.highest())) // which has the same alternate exchange
 	}
 	name, parks := c.objects.parking(shows)
 	given := delay.Config{
-		Vhost: c.objects.vhost, Name: name, Units: c.units, Base: agreed.base, Levels: c.levels,
+		Vhost: c.objects.vhost, Name: name, Units: c.Units, Base: agreed.base, Levels: c.Levels,
 		Resolution:   agreed.resolution,
-		ExchangeName: c.exchanges, QueueName: c.queues.format, DeliveryExchange: c.end(),
+		ExchangeName: c.ExchangeName, QueueName: c.QueueName, DeliveryExchange: c.end(),
 		QueueType: agreed.queueType, QuorumOptions: agreed.QuorumOptions,
 		QueueArguments: delay.QueueArgumentsOf(c.objects.queue(c.queue(agreed.by[0]))),
 		Lookahead:      lookahead, StrictKeys: strict, ParkUnroutable: parks,
 	}
-	if !c.isUniform() {
+	if !c.IsUniform() {
 		given.MaxDelay = c.ttl(c.longest())
 	}
 	if !parks {
@@ -73,8 +73,8 @@ func withDelivery[T interface{ Expand() topology.Topology }](
 
 // hasInternalLevels tells whether an exchange below the entry is internal.
 func (c *candidate) hasInternalLevels() bool {
-	for level := range c.levels - 1 {
-		if c.objects.exchange(c.exchange(level)).Internal {
+	for level := range c.Levels - 1 {
+		if c.objects.exchange(c.Exchange(level)).Internal {
 			return true
 		}
 	}

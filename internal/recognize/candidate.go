@@ -10,11 +10,11 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 )
 
-// candidate is a cascade of a layout whose queues are called like this.
+// candidate is a cascade as far as names show it: units or a number of levels, and how exchanges and queues are called.
+// In the uniform form, the base is the highest one in which queues can be called so.
 type candidate struct {
 	objects *objects
-	layout
-	queues naming
+	delay.Cascade
 	// hops are those of each level whose keys were read.
 	hops [][]hop
 	// contradiction is what the candidate cannot explain.
@@ -55,21 +55,23 @@ type shown struct {
 }
 
 // queue is the name of the queue at a place.
-func (c *candidate) queue(at place) string {
-	return delay.Cascade{Units: c.units, Levels: c.levels, Base: c.queues.highestBase,
-		QueueName: c.queues.format}.DelayQueue(at.level, at.number)
+func (c *candidate) queue(at place) string { return c.DelayQueue(at.level, at.number) }
+
+// ttl is how long a message waits at a place, with units.
+func (c *candidate) ttl(at place) time.Duration {
+	return delay.Scale{Units: c.Units}.TTL(at.level, at.number)
 }
 
-// isLike tells whether queues are called like exchanges with the format.
-func (n naming) isLike(exchange delay.Format) bool {
-	return exchange == n.format ||
-		n.highestBase != delay.DefaultBase && strings.HasPrefix(string(n.format), string(exchange))
+// queuesLike tells whether queues are called like exchanges with the format.
+func (c *candidate) queuesLike(exchange delay.Format) bool {
+	return exchange == c.QueueName ||
+		c.Base != delay.DefaultBase && strings.HasPrefix(string(c.QueueName), string(exchange))
 }
 
 // namingsOf are those by which a queue can have the name, the likeliest first.
-func (l layout) namingsOf(name string, at place) (all []naming) {
-	if !l.isUniform() {
-		for _, f := range textFormats(name, delay.DurationText(l.ttl(at))) {
+func (c *candidate) namingsOf(name string, at place) (all []naming) {
+	if !c.IsUniform() {
+		for _, f := range textFormats(name, delay.DurationText(c.ttl(at))) {
 			all = append(all, naming{format: f})
 		}
 		return all
@@ -87,10 +89,10 @@ func (l layout) namingsOf(name string, at place) (all []naming) {
 
 // candidates follow the bindings from the entry down to the delivery exchange. Where they are damaged, the next
 // exchange is looked for by its name. There is a candidate for each way to read the names of most queues.
-func (o *objects) candidates(l layout) (candidates []*candidate) {
-	c := candidate{objects: o, layout: l, hops: make([][]hop, l.levels), ends: map[string]int{}}
+func (o *objects) candidates(named delay.Cascade) (candidates []*candidate) {
+	c := candidate{objects: o, Cascade: named, hops: make([][]hop, named.Levels), ends: map[string]int{}}
 	waits := false
-	for level, next := l.levels-1, l.levels-1; level >= 0 && c.contradiction == nil; level-- {
+	for level, next := c.Levels-1, c.Levels-1; level >= 0 && c.contradiction == nil; level-- {
 		if level <= next || !waits {
 			next = min(next, c.follow(level))
 			waits = waits || slices.ContainsFunc(c.hops[level], func(h hop) bool { return h.Number > 0 })
@@ -99,7 +101,8 @@ func (o *objects) candidates(l layout) (candidates []*candidate) {
 	all, fitting, lowest := c.namings()
 	for _, n := range topRanked(all, func(n naming) int { return fitting[n] }) {
 		of := c
-		of.queues, of.lowest, of.hops, of.ends = n, lowest[n], slices.Clone(c.hops), maps.Clone(c.ends)
+		of.QueueName, of.Base, of.lowest = n.format, n.highestBase, lowest[n]
+		of.hops, of.ends = slices.Clone(c.hops), maps.Clone(c.ends)
 		of.places = of.placesShown()
 		candidates = append(candidates, &of)
 	}
@@ -146,7 +149,7 @@ func (c *candidate) contradictKeys() {
 			if !c.hasLevels(h) {
 				c.contradict("the key %q from exchange %q to %q asks for %s behind the digits, where a cascade "+
 					"has none or, at its entry, %d"+seeGuide+"a cascade beside it", h.Key(),
-					c.exchange(level), h.to, plaintext.Count(h.Below, "word"), c.levels+1-h.Words())
+					c.Exchange(level), h.to, plaintext.Count(h.Below, "word"), c.Levels+1-h.Words())
 			}
 		}
 	}
@@ -155,13 +158,13 @@ func (c *candidate) contradictKeys() {
 // follow reads the keys of a level, and returns the level that is next. They have to skip as many words as there are
 // levels above.
 func (c *candidate) follow(level int) (next int) {
-	name := c.exchange(level)
+	name := c.Exchange(level)
 	hops, above := c.objects.hops(name)
 	if len(hops) == 0 {
 		return level - 1
 	}
-	if above != c.levels-1-level {
-		c.contradict("exchange %q would be %d levels below it, but its keys skip %s", name, c.levels-1-level,
+	if above != c.Levels-1-level {
+		c.contradict("exchange %q would be %d levels below it, but its keys skip %s", name, c.Levels-1-level,
 			plaintext.Count(above, "word"))
 		return level
 	}
@@ -176,7 +179,7 @@ func (c *candidate) follow(level int) (next int) {
 		case to == -1:
 			c.countEnd(h.to)
 			next = to
-		case to >= 0 && c.exchange(to) == h.to:
+		case to >= 0 && c.Exchange(to) == h.to:
 			next = min(next, to)
 		default:
 			astray = h.to
@@ -185,7 +188,7 @@ func (c *candidate) follow(level int) (next int) {
 	switch {
 	case others == len(hops):
 		c.contradictKeys()
-		c.contradict("its keys are not those of an entry of %d levels, as its name has it", c.levels)
+		c.contradict("its keys are not those of an entry of %d levels, as its name has it", c.Levels)
 	case astray != "" && next == level:
 		c.contradict("exchange %q is not called like the one below it, %q", name, astray)
 	}
@@ -193,16 +196,16 @@ func (c *candidate) follow(level int) (next int) {
 }
 
 // hasLevels tells whether the key of a hop is for so many levels, or for any number.
-func (c *candidate) hasLevels(h hop) bool { return h.Below == 0 || h.Words()+h.Below == c.levels+1 }
+func (c *candidate) hasLevels(h hop) bool { return h.Below == 0 || h.Words()+h.Below == c.Levels+1 }
 
 // has tells whether there may be a queue at a place.
 func (c *candidate) has(at place) bool {
 	switch {
 	case at.level < 0:
 		return false
-	case c.isUniform():
-		return at.number < c.queues.highestBase
-	case at.level == c.levels-1:
+	case c.IsUniform():
+		return at.number < c.Base
+	case at.level == c.Levels-1:
 		return true
 	}
 	return c.ttl(at) < c.ttl(place{at.level + 1, 1})
@@ -210,9 +213,8 @@ func (c *candidate) has(at place) bool {
 
 // sameQueues tells whether both call all queues alike.
 func (c *candidate) sameQueues(other *candidate) bool {
-	if c.isUniform() && other.isUniform() {
-		return other.queues.highestBase == c.queues.highestBase &&
-			other.queues.format.SameQueues(c.queues.format, c.queues.highestBase, c.levels)
+	if c.IsUniform() && other.IsUniform() {
+		return other.Base == c.Base && other.QueueName.SameQueues(c.QueueName, c.Base, c.Levels)
 	}
 	differs := func(at place) bool { return c.queue(at) != other.queue(at) }
 	return len(other.places) == len(c.places) && !slices.ContainsFunc(c.places, differs)
@@ -222,15 +224,15 @@ func (c *candidate) sameQueues(other *candidate) bool {
 // lowest ones, whose names show padding.
 func (c *candidate) placesShown() (places []place) {
 	largest := func(int) int { return c.lowest - 1 }
-	if !c.isUniform() {
-		largest = delay.Cascade{Units: c.units, MaxDelay: c.ttl(c.longestBound())}.Scale().LargestNumber
+	if !c.IsUniform() {
+		largest = delay.Cascade{Units: c.Units, MaxDelay: c.ttl(c.longestBound())}.Scale().LargestNumber
 	}
 	for number, more := 1, true; more; number++ {
 		more = false
-		for i := range c.levels {
-			at := place{(i + c.levels - 1) % c.levels, number}
+		for i := range c.Levels {
+			at := place{(i + c.Levels - 1) % c.Levels, number}
 			// In another base than 2, the lowest queue comes first: it shows the resolution whatever the base is.
-			if at.level < 2 && c.levels > 2 && c.queues.highestBase == delay.DefaultBase {
+			if at.level < 2 && c.Levels > 2 && c.Base == delay.DefaultBase {
 				at.level = 1 - at.level // that of level 1 shows how the lowest exchange is called
 			}
 			if number <= largest(at.level) {
@@ -265,7 +267,7 @@ func (c *candidate) isOwn(level int, h hop) bool {
 	case to == -1:
 		return c.end() == h.to
 	default:
-		return c.exchange(to) == h.to
+		return c.Exchange(to) == h.to
 	}
 }
 
@@ -287,7 +289,7 @@ func (c *candidate) fit() int {
 
 // fitAll is fit with the bindings of all levels.
 func (c *candidate) fitAll() int {
-	for level := range c.levels {
+	for level := range c.Levels {
 		if len(c.hops[level]) == 0 && c.contradiction == nil {
 			c.follow(level)
 		}
@@ -297,7 +299,7 @@ func (c *candidate) fitAll() int {
 
 // highest is the highest level that shows something.
 func (c *candidate) highest() int {
-	highest := c.levels - 1
+	highest := c.Levels - 1
 	for highest > 0 && len(c.hops[highest]) == 0 {
 		highest--
 	}
@@ -322,7 +324,7 @@ func (c *candidate) end() string {
 
 // readEnd finds the delivery exchange. It looks at the lowest exchanges as long as there is a doubt.
 func (c *candidate) readEnd() error {
-	for level := 0; level < c.levels-1 && c.end() == "" && c.contradiction == nil; level++ {
+	for level := 0; level < c.Levels-1 && c.end() == "" && c.contradiction == nil; level++ {
 		if len(c.hops[level]) == 0 {
 			c.follow(level)
 		}
@@ -333,14 +335,14 @@ func (c *candidate) readEnd() error {
 				"exchange"+seeGuide+"a cascade beside it", q.Name)
 		}
 		c.contradict("nothing shows its delivery exchange: queue %q and exchange %q do not lead to one and the same",
-			c.queue(place{0, 1}), c.exchange(0))
+			c.queue(place{0, 1}), c.Exchange(0))
 	}
 	return c.contradiction
 }
 
 func (c *candidate) isLevel(exchange string) bool {
-	for level := range c.levels {
-		if c.exchange(level) == exchange {
+	for level := range c.Levels {
+		if c.Exchange(level) == exchange {
 			return true
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"regexp"
 	"slices"
+	"sync"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
@@ -14,12 +15,10 @@ const errNoHops notThis = "it has no binding like that of a cascade's top level,
 
 // cascade is the one whose entry the exchange is, as its own bindings show.
 func (o *objects) cascade(entry string) (delay.Cascade, error) {
-	found, known := o.cascades[entry]
-	if !known {
-		found.Cascade, found.err = o.readCascade(entry)
-		o.cascades[entry] = found
+	if o.cascades[entry] == nil {
+		o.cascades[entry] = sync.OnceValues(func() (delay.Cascade, error) { return o.readCascade(entry) })
 	}
-	return found.Cascade, found.err
+	return o.cascades[entry]()
 }
 
 func (o *objects) readCascade(entry string) (delay.Cascade, error) {
@@ -55,24 +54,24 @@ func (o *objects) cascadeBelow(entry string, missing error) (delay.Cascade, erro
 // provesEntry tells whether the highest exchange that shows something can be below no other entry. Two queues agree,
 // all names have one format, and the exchange is a level of no other cascade.
 func (c *candidate) provesEntry() bool {
-	top := c.levels - 1
-	below := c.exchange(c.highest())
-	if !c.isUniform() {
-		isThere := c.objects.exchange(c.exchange(top)).Name != ""
+	top := c.Levels - 1
+	below := c.Exchange(c.highest())
+	if !c.IsUniform() {
+		isThere := c.objects.exchange(c.Exchange(top)).Name != ""
 		return c.isProven() && (isThere || c.longest().level == top) && c.objects.entryAbove(below) == ""
 	}
 	formats := slices.DeleteFunc(exchangeFormats(below, c.highest()), func(f delay.Format) bool {
 		for level, hops := range c.hops {
-			if len(hops) > 0 && f.Name(level) != c.exchange(level) {
+			if len(hops) > 0 && f.Name(level) != c.Exchange(level) {
 				return true
 			}
 		}
 		return false
 	})
-	if at := slices.IndexFunc(formats, c.queues.isLike); at >= 0 {
+	if at := slices.IndexFunc(formats, c.queuesLike); at >= 0 {
 		formats = formats[at : at+1] // what all names have in common
 	}
-	other := func(f delay.Format) bool { return f.Name(top) != c.exchange(top) }
+	other := func(f delay.Format) bool { return f.Name(top) != c.Exchange(top) }
 	return c.isProven() && !slices.ContainsFunc(formats, other) && c.objects.entryAbove(below) == ""
 }
 
@@ -80,8 +79,8 @@ func (c *candidate) provesEntry() bool {
 // with it. It reads queues for as long as there is a doubt.
 func (o *objects) likeliest(entry string) (*candidate, error) {
 	var all []*candidate
-	for _, l := range layouts(entry) {
-		all = append(all, o.candidates(l)...)
+	for _, named := range layouts(entry) {
+		all = append(all, o.candidates(named)...)
 	}
 	if len(all) == 0 {
 		return nil, notThis("its name has neither the number of a level nor units")
@@ -89,7 +88,7 @@ func (o *objects) likeliest(entry string) (*candidate, error) {
 	all = topRanked(all, (*candidate).fit)
 	if all[0].contradiction != nil {
 		// Of those that are equally wrong, the one with most levels has most to say of the keys.
-		most := slices.MaxFunc(all, func(x, y *candidate) int { return cmp.Compare(x.levels, y.levels) })
+		most := slices.MaxFunc(all, func(x, y *candidate) int { return cmp.Compare(x.Levels, y.Levels) })
 		return nil, most.contradiction
 	}
 	best, rival := all[0], all[0].rival(all)
@@ -103,9 +102,9 @@ func (o *objects) likeliest(entry string) (*candidate, error) {
 		if !more && rival != nil { // one queue alone may not show its format
 			likeliest = topRanked(topRanked(likeliest, (*candidate).fitAll), func(c *candidate) int {
 				switch {
-				case c.queues.isLike(c.exchanges):
+				case c.queuesLike(c.ExchangeName):
 					return 2
-				case c.queues.highestBase == delay.DefaultBase:
+				case c.Base == delay.DefaultBase:
 					return 1
 				}
 				return 0
@@ -127,7 +126,7 @@ func (o *objects) likeliest(entry string) (*candidate, error) {
 // rival is one of the candidates that gives other names to something.
 func (c *candidate) rival(all []*candidate) *candidate {
 	for _, other := range all {
-		if !other.same(c.layout) || !c.sameQueues(other) {
+		if !sameExchanges(other.Cascade, c.Cascade) || !c.sameQueues(other) {
 			return other
 		}
 	}
@@ -137,12 +136,13 @@ func (c *candidate) rival(all []*candidate) *candidate {
 // mistakable says in what a rival differs to which as much leads.
 func (c *candidate) mistakable(rival *candidate) error {
 	switch {
-	case rival.levels != c.levels:
+	case rival.Levels != c.Levels:
 		return notThis("no key shows how many levels it has")
-	case !rival.same(c.layout):
-		return notThisf("its exchanges can be called %q or %q, and nothing shows which", c.exchanges, rival.exchanges)
+	case !sameExchanges(rival.Cascade, c.Cascade):
+		return notThisf("its exchanges can be called %q or %q, and nothing shows which", c.ExchangeName,
+			rival.ExchangeName)
 	}
-	return notThisf("its queues can be called %q or %q, and nothing shows which", c.queues.format, rival.queues.format)
+	return notThisf("its queues can be called %q or %q, and nothing shows which", c.QueueName, rival.QueueName)
 }
 
 // cascade is what the candidate has turned out to be. Lookahead and strictness are those of the highest level that
@@ -157,21 +157,21 @@ func (c *candidate) cascade() (delay.Cascade, error) {
 		}
 	}
 	if lookahead == highest+1 {
-		lookahead = c.levels
+		lookahead = c.Levels
 	}
 	reachesEnd := func(h hop) bool { return h.Number == 0 && h.to == c.end() }
 	switch {
 	case own == 0:
 		return delay.Cascade{}, notThis("none of its bindings leads to what else there is of a cascade")
 	case strictKeys == 0 && c.continues():
-		return delay.Cascade{}, notThisf("it goes on below exchange %q with exchange %q", c.exchange(0), c.end())
-	case c.levels == 1 && c.continues() && c.furtherKey() != "":
+		return delay.Cascade{}, notThisf("it goes on below exchange %q with exchange %q", c.Exchange(0), c.end())
+	case c.Levels == 1 && c.continues() && c.furtherKey() != "":
 		return delay.Cascade{}, notThisf("its keys are those of one level, and exchange %q, to which they lead, "+
 			"goes on to a delay queue with key %q"+seeGuide+"a cascade beside it", c.end(), c.furtherKey())
 	case strictKeys == 0 && !slices.ContainsFunc(slices.Concat(c.hops...), reachesEnd) && !c.provesLevels():
 		return delay.Cascade{}, notThis("no key shows how many levels it has")
 	}
-	return c.complete(lookahead, highest < c.levels-1 || 2*strictKeys >= own)
+	return c.complete(lookahead, highest < c.Levels-1 || 2*strictKeys >= own)
 }
 
 // furtherKey is the key by which the end of a single level leads on to a further delay queue, empty if there is none.
@@ -185,12 +185,12 @@ var furtherDigit = regexp.MustCompile(`^\*\.[0-9]+\.`)
 // continues tells whether the end is called like a level below the lowest. Then these are the upper levels of a longer
 // cascade.
 func (c *candidate) continues() bool {
-	if !c.isUniform() {
+	if !c.IsUniform() {
 		return false // the name of an exchange has the units of all that are below it
 	}
 	for level := 1; level < delay.MaxLevels; level++ {
 		like := func(f delay.Format) bool { return f.Name(level-1) == c.end() }
-		if slices.ContainsFunc(exchangeFormats(c.exchange(0), level), like) {
+		if slices.ContainsFunc(exchangeFormats(c.Exchange(0), level), like) {
 			return true
 		}
 	}

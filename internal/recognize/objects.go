@@ -30,16 +30,11 @@ type objects struct {
 	policies func() policy.Policies
 	failure  error
 	// cascades are those that were looked for, by their entries.
-	cascades map[string]foundCascade
-}
-
-type foundCascade struct {
-	delay.Cascade
-	err error
+	cascades map[string]func() (delay.Cascade, error)
 }
 
 func newObjects(ctx context.Context, look Lookup, vhost string) *objects {
-	o := &objects{vhost: vhost, cascades: map[string]foundCascade{}}
+	o := &objects{vhost: vhost, cascades: map[string]func() (delay.Cascade, error){}}
 	o.exchange = once(o, func(name string) (topology.Exchange, error) {
 		if name == "" { // the default exchange has no properties of its own
 			return topology.Exchange{}, nil

@@ -68,9 +68,9 @@ func (o *objects) entryNear(name string) string {
 	if hops, _ := o.hops(name); len(hops) > 0 {
 		return o.entryAbove(name)
 	}
-	for _, l := range unitLayouts(name) {
-		for level := l.levels - 2; level >= 0; level-- {
-			if entry := o.entryAbove(l.exchange(level)); entry != "" {
+	for _, like := range unitLayouts(name) {
+		for level := like.Levels - 2; level >= 0; level-- {
+			if entry := o.entryAbove(like.Exchange(level)); entry != "" {
 				return entry
 			}
 		}
@@ -103,10 +103,10 @@ func (o *objects) entryAbove(name string) string {
 	if len(hops) == 0 {
 		return ""
 	}
-	for _, l := range unitLayouts(name) {
-		for _, longer := range l.extended(above) {
-			entry := longer.exchange(longer.levels - 1)
-			if c, err := o.cascade(entry); err == nil && c.Exchange(l.levels-1) == name {
+	for _, lower := range unitLayouts(name) {
+		for _, longer := range extended(lower, above) {
+			entry := longer.Exchange(longer.Levels - 1)
+			if c, err := o.cascade(entry); err == nil && c.Exchange(lower.Levels-1) == name {
 				return entry
 			}
 		}

@@ -32,7 +32,7 @@ func (c *candidate) poll(i int) bool {
 		return true
 	case wrong != "":
 		c.wrong++
-		c.unlike = notThisf("queue %q is not like that of level %d of %d: %s", name, at.level, c.levels, wrong)
+		c.unlike = notThisf("queue %q is not like that of level %d of %d: %s", name, at.level, c.Levels, wrong)
 		return true
 	case at.level == 0:
 		c.countEnd(q.DeadLetterExchange())
@@ -51,16 +51,16 @@ func (c *candidate) poll(i int) bool {
 
 // inspect reads off a queue what it tells in each base that it fits, or why it is not like that of the place.
 func (c *candidate) inspect(at place, q topology.Queue) (says []shown, wrong string) {
-	to, ttl, highest := q.DeadLetterExchange(), q.TTLMillis(), c.queues.highestBase
-	if c.levels == 1 {
+	to, ttl, highest := q.DeadLetterExchange(), q.TTLMillis(), c.Base
+	if c.Levels == 1 {
 		highest = c.lowest // in any other base, a single level has the same times
 	}
 	each := shown{queueType: delay.QueueType(q.Type()), QuorumOptions: delay.QuorumOptionsOf(q),
 		arguments: delay.QueueArgumentsOf(q).JSON()}
-	if !c.isUniform() {
+	if !c.IsUniform() {
 		says = append(says, each)
 	}
-	for base := c.lowest; base <= highest && c.isUniform(); base++ {
+	for base := c.lowest; base <= highest && c.IsUniform(); base++ {
 		if steps := at.steps(base); ttl%steps == 0 {
 			each.base, each.resolution = base, time.Duration(ttl/steps)*time.Millisecond
 			says = append(says, each)
@@ -69,7 +69,7 @@ func (c *candidate) inspect(at place, q topology.Queue) (says []shown, wrong str
 	switch {
 	case ttl < 1 || ttl > delay.MaxTTL.Milliseconds():
 		return nil, "it has no valid x-message-ttl"
-	case !c.isUniform() && ttl != c.ttl(at).Milliseconds():
+	case !c.IsUniform() && ttl != c.ttl(at).Milliseconds():
 		return nil, fmt.Sprintf("its x-message-ttl is %d, and its binding and its name have %d", ttl,
 			c.ttl(at).Milliseconds())
 	case len(says) == 0:
@@ -77,7 +77,7 @@ func (c *candidate) inspect(at place, q topology.Queue) (says []shown, wrong str
 			at.steps(c.lowest))
 	case to == "":
 		return nil, "it has no x-dead-letter-exchange"
-	case at.level == 0 && c.isLevel(to), at.level > 0 && to != c.exchange(at.level-1):
+	case at.level == 0 && c.isLevel(to), at.level > 0 && to != c.Exchange(at.level-1):
 		return nil, fmt.Sprintf("its x-dead-letter-exchange is %q", to)
 	case q.Type() != string(delay.Quorum) && q.Type() != string(delay.Classic):
 		return nil, fmt.Sprintf("it is a %s queue, and those of a cascade are quorum or classic",
@@ -95,7 +95,7 @@ func (c *candidate) isSound(at place) bool {
 // longest is where messages wait longest of all queues that there are, with units. A queue may have lost its binding.
 func (c *candidate) longest() place {
 	bound := c.longestBound()
-	for level := c.levels - 1; level >= bound.level; level-- {
+	for level := c.Levels - 1; level >= bound.level; level-- {
 		longest := place{level: level}
 		if level == bound.level {
 			longest = bound
@@ -181,5 +181,5 @@ func (c *candidate) isProven() bool {
 // provesLevels tells whether two queues agree, one of which is of the lowest level.
 func (c *candidate) provesLevels() bool {
 	lowest := func(at place) bool { return at.level == 0 }
-	return c.levels > 1 && c.isProven() && slices.ContainsFunc(c.agreed().by, lowest)
+	return c.Levels > 1 && c.isProven() && slices.ContainsFunc(c.agreed().by, lowest)
 }

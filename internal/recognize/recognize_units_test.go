@@ -197,7 +197,7 @@ func TestUnitLayouts(t *testing.T) {
 		"100%.s.100ms": "100%%.%s",
 	} {
 		all := unitLayouts(name)
-		if len(all) == 0 || string(all[0].exchanges) != want || all[0].exchange(all[0].levels-1) != name {
+		if len(all) == 0 || string(all[0].ExchangeName) != want || all[0].Exchange(all[0].Levels-1) != name {
 			t.Errorf("%s: %+v", name, all)
 		}
 	}
