@@ -134,7 +134,11 @@ func (o *objects) checkWays(given delay.LadderConfig, all []rung, typical topolo
 			return err
 		}
 	}
-	return leadsBack(typical, given.EntryExchange)
+	if typical.DeadLetterExchange() == given.EntryExchange {
+		return notThisf("its delay queues, such as queue %q, lead back to it, and a ladder has another exchange at its "+
+			"end"+sideBySide, typical.Name)
+	}
+	return nil
 }
 
 // checkNoChain refuses an entry whose end is the next level of a chain. The entry leads there past the queue, too.

@@ -95,15 +95,6 @@ func (o *objects) setBy(q topology.Queue, key string) string {
 	return applied.Policy
 }
 
-// leadsBack says that the end of delay queues is their own entry.
-func leadsBack(q topology.Queue, entry string) error {
-	if q.DeadLetterExchange() != entry {
-		return nil
-	}
-	return notThisf("its delay queues, such as queue %q, lead back to it, and a ladder has another exchange at its end"+
-		sideBySide, q.Name)
-}
-
 // twoWays says of keys that a message can fit two of them.
 func twoWays(of delay.ExchangeType, all []rung) error {
 	for i, r := range all {
