@@ -47,7 +47,7 @@ func (c Cascade) Exchange(level int) string {
 	if c.IsUniform() {
 		return c.ExchangeName.Name(level)
 	}
-	return c.ExchangeName.labelled(UnitsLabel(c.Units[c.Levels-1-level:]))
+	return c.ExchangeName.Labelled(UnitsLabel(c.Units[c.Levels-1-level:]))
 }
 
 func (c Cascade) addExchange(t topology.Topology, level int) {
@@ -72,7 +72,7 @@ func (c Cascade) DelayQueue(level, number int) string {
 	if c.IsUniform() {
 		return c.QueueName.Queue(c.Base, level, number)
 	}
-	return c.QueueName.labelled(DurationText(time.Duration(number) * c.Units[c.Levels-1-level]))
+	return c.QueueName.Labelled(DurationText(time.Duration(number) * c.Units[c.Levels-1-level]))
 }
 
 func (c Cascade) arguments(q Queue) topology.Arguments {

@@ -9,8 +9,9 @@ import (
 )
 
 // Format names the objects of one kind by their level: a text with one integer verb, such as
-// "tasks.delay-%02d". Queues in a base over 2 have a second verb, for the digit: "tasks.delay-%02d-%x". With units, it
-// has a %s for the units from a level on, or for the delay of a queue. A literal percent sign is written %%.
+// "tasks.delay-%02d". Queues in a base over 2 have a second verb, for the digit: "tasks.delay-%02d-%x". With units and in
+// a ladder, it has a %s, for a label: the units from a level on, or the delay of a queue. A ladder with a single rung
+// needs none. A literal percent sign is written %%.
 type Format string
 
 // Name is the name of the object at a level. The format has to be valid.
@@ -24,8 +25,10 @@ func (f Format) Queue(base, level, digit int) string {
 	return fmt.Sprintf(string(f), level, digit)
 }
 
-// labelled is the name with a label, of units or of a delay. The format has to be valid for units.
-func (f Format) labelled(label string) string { return fmt.Sprintf(string(f), label) }
+// Labelled is the name with a label. The format has to be valid for units or for a ladder.
+func (f Format) Labelled(label string) string {
+	return strings.NewReplacer("%%", "%", "%s", label).Replace(string(f))
+}
 
 // checkText returns an error unless the format has exactly one %s and nothing else that a percent sign begins.
 func (f Format) checkText() error {
@@ -50,6 +53,27 @@ func (f Format) SameQueues(other Format, base, levels int) bool {
 		}
 	}
 	return true
+}
+
+// SameLabelled tells whether both formats give the same names to the labels.
+func (f Format) SameLabelled(other Format, labels []string) bool {
+	return !slices.ContainsFunc(labels, func(label string) bool { return f.Labelled(label) != other.Labelled(label) })
+}
+
+// checkRungs says what to change in the format of a ladder, and nothing if it suits so many rungs.
+func (f Format) checkRungs(rungs int) string {
+	rest := strings.ReplaceAll(string(f), "%%", "")
+	verbs := strings.Count(rest, "%s")
+	switch {
+	case strings.Count(rest, "%") > verbs:
+		return "has a percent sign that begins no %s; the delay is written %s, a literal percent sign %%"
+	case verbs > 1:
+		return fmt.Sprintf("has %%s %d times; once is enough, in the place of the delay", verbs)
+	case verbs == 0 && rungs > 1:
+		return fmt.Sprintf("has no %%s in the place of the delay; without it, all %d delays would have the same queue",
+			rungs)
+	}
+	return ""
 }
 
 // verb is what may follow a percent sign: %%, %d or %x, also with a width, padded with blanks or zeros.

@@ -28,7 +28,7 @@ type LadderConfig struct {
 	// them, others may bind objects of their own to the entry.
 	BindingKeys map[string]string
 	// QueueName names the queue of a rung by its label. QueueNames takes its place, with a name for each label.
-	QueueName        LabelFormat
+	QueueName        Format
 	QueueNames       map[string]string
 	DeliveryExchange string
 	// CreateDeliveryExchange makes the delivery exchange a part of the ladder.
@@ -172,7 +172,7 @@ func checkByLabel(errs *Errors, attribute string, values map[string]string, dela
 func (l Ladder) FixedKey() string { return cmp.Or(l.DeliverToQueue, l.DeadLetterRoutingKey) }
 
 // DefaultQueueName is how the queues of a ladder with the name are called, unless their names are given.
-func DefaultQueueName(name string) LabelFormat { return LabelFormat(Escape(name) + defaultRung) }
+func DefaultQueueName(name string) Format { return Format(Escape(name) + defaultRung) }
 
 func checkDelays(errs *Errors, delays []string) bool {
 	if len(delays) == 0 {
@@ -234,7 +234,7 @@ func (l *Ladder) checkNames(errs *Errors, given LadderConfig) {
 			return
 		}
 	}
-	if wrong := l.QueueName.check(len(l.Delays)); wrong != "" && l.QueueNames == nil {
+	if wrong := l.QueueName.checkRungs(len(l.Delays)); wrong != "" && l.QueueNames == nil {
 		errs.add(queueName, "is %q, which %s", l.QueueName, wrong)
 		return
 	}
@@ -263,7 +263,7 @@ func (l Ladder) Queue(label string) string {
 	if l.QueueNames != nil {
 		return l.QueueNames[label]
 	}
-	return l.QueueName.Name(label)
+	return l.QueueName.Labelled(label)
 }
 
 // Waits has the delay of each label, by the label or, if these are given, by the keys that ask for them.

@@ -65,7 +65,7 @@ func TestEveryRungDeliversOnce(t *testing.T) {
 			}
 			arrivals := router.Follow(l.EntryExchange, label+"."+delaytest.AnyAddress(1).Draw(t, "destination"))
 			if len(arrivals) != 1 || arrivals[0].Queue != end || arrivals[0].Delay != ttl ||
-				!slices.Equal(arrivals[0].Path, []string{l.QueueName.Name(label)}) {
+				!slices.Equal(arrivals[0].Path, []string{l.QueueName.Labelled(label)}) {
 				t.Fatalf("label %s: %v", label, arrivals)
 			}
 		}

@@ -156,7 +156,7 @@ func (o *objects) checkNoChain(entry, end string) error {
 }
 
 // keyedRungs makes sure that queues behind one entry are those of one ladder, and finds out how they are called.
-func keyedRungs(all []rung, usual delay.LabelFormat) (rungNaming, error) {
+func keyedRungs(all []rung, usual delay.Format) (rungNaming, error) {
 	own := rungNaming{queues: map[string]string{}, whole: len(all)}
 	for i, r := range all {
 		first := all[0].queue
@@ -173,7 +173,7 @@ func keyedRungs(all []rung, usual delay.LabelFormat) (rungNaming, error) {
 		}
 		own.queues[r.label] = r.queue.Name
 	}
-	for _, format := range append([]delay.LabelFormat{usual}, labelFormats(all[0])...) {
+	for _, format := range append([]delay.Format{usual}, labelFormats(all[0])...) {
 		if own.format == "" && len(nameAll(format, all).queues) == len(all) {
 			own.format = format
 		}
@@ -183,7 +183,7 @@ func keyedRungs(all []rung, usual delay.LabelFormat) (rungNaming, error) {
 
 // rungNaming is a format and, by label, the queues that are called like this.
 type rungNaming struct {
-	format delay.LabelFormat
+	format delay.Format
 	queues map[string]string
 	whole  int // how many of the queues are
 }
@@ -208,7 +208,7 @@ func (n rungNaming) typical(all []rung) topology.Queue {
 
 // ownRungs are those with the usual names or, if there are none, with the format of most of them, and of most that are
 // whole. The others somebody else has bound.
-func ownRungs(all []rung, usual delay.LabelFormat) (rungNaming, error) {
+func ownRungs(all []rung, usual delay.Format) (rungNaming, error) {
 	var namings []rungNaming
 	for _, r := range all {
 		for _, format := range labelFormats(r) {
@@ -236,11 +236,11 @@ func ownRungs(all []rung, usual delay.LabelFormat) (rungNaming, error) {
 }
 
 // nameAll applies a format to all labels. Without a verb it is the name of a single queue, which has to be whole.
-func nameAll(format delay.LabelFormat, all []rung) rungNaming {
+func nameAll(format delay.Format, all []rung) rungNaming {
 	n := rungNaming{format: format, queues: map[string]string{}}
-	hasVerb := format.Name("1s") != format.Name("2s")
+	hasVerb := format.Labelled("1s") != format.Labelled("2s")
 	for _, r := range all {
-		if format.Name(r.label) != r.queue.Name || !hasVerb && !r.whole {
+		if format.Labelled(r.label) != r.queue.Name || !hasVerb && !r.whole {
 			continue
 		}
 		if r.whole && n.queues[r.label] == "" {
@@ -252,10 +252,6 @@ func nameAll(format delay.LabelFormat, all []rung) rungNaming {
 }
 
 // labelFormats are the formats that give the queue its name, the likeliest first: the label stands rather at the end.
-func labelFormats(r rung) []delay.LabelFormat {
-	var formats []delay.LabelFormat
-	for _, f := range textFormats(r.queue.Name, r.label) {
-		formats = append(formats, delay.LabelFormat(f))
-	}
-	return append(formats, delay.LabelFormat(delay.Escape(r.queue.Name)))
+func labelFormats(r rung) []delay.Format {
+	return append(textFormats(r.queue.Name, r.label), delay.Format(delay.Escape(r.queue.Name)))
 }

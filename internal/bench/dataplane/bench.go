@@ -130,7 +130,7 @@ func (s *space) limit(
 		return nil, err
 	}
 	of := &subject{name: "limit", step: step, Topology: ladder.Expand()}
-	of.queue = func(steps int64) string { return ladder.QueueName.Name(label(steps)) }
+	of.queue = func(steps int64) string { return ladder.QueueName.Labelled(label(steps)) }
 	of.key = of.queue
 	_, err = engine.Run(ctx, s.client.Vhost(s.vhost), plan.Repair(of.Topology, topology.New()))
 	of.Entry = "" // RabbitMQ's own, which leads to queues by their names

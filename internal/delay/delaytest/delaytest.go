@@ -248,7 +248,7 @@ func AnyLadder() *rapid.Generator[delay.LadderConfig] {
 			l.EntryExchange = AnyText(1).Draw(t, "entry")
 		}
 		if l.Name == "" || rapid.Bool().Draw(t, "queue named") {
-			l.QueueName = delay.LabelFormat(delay.Escape(AnyText(0).Draw(t, "before")) + "%s" +
+			l.QueueName = delay.Format(delay.Escape(AnyText(0).Draw(t, "before")) + "%s" +
 				delay.Escape(AnyText(0).Draw(t, "behind")))
 		}
 		if l.DeliverToQueue == "" && (l.Name == "" || rapid.Bool().Draw(t, "delivery named")) {

@@ -236,10 +236,10 @@ var ladderAttributes = []attribute.Attribute[delay.LadderConfig]{
 	},
 	{
 		Name: "queue_name", Decided: true, From: []string{"name", "queue_names"}, CheckedBy: namesBy, Alters: true,
-		Field:  attribute.Text(func(c *delay.LadderConfig) *delay.LabelFormat { return &c.QueueName }),
+		Field:  attribute.Text(func(c *delay.LadderConfig) *delay.Format { return &c.QueueName }),
 		SameBy: []string{"delays"},
 		Same: func(c *delay.LadderConfig, planned, state attr.Value) bool {
-			return delay.LabelFormat(format(planned)).Same(delay.LabelFormat(format(state)), c.Delays)
+			return format(planned).SameLabelled(format(state), c.Delays)
 		},
 		Doc: "Names of the delay queues, as a format with `%s` in the place of the delay; a literal percent sign is " +
 			"`%%`. With a single delay, a name without `%s` is enough. Default: `<name>.delay-%s`, unless " +
