@@ -11,9 +11,7 @@ import (
 
 // check checks everything but the names.
 func (p shared) check(errs *Errors) {
-	if hidesFromURLs(p.vhost) {
-		errs.add("vhost", "is %q, which the management API cannot reach; use another vhost", p.vhost)
-	}
+	checkVhost(errs, p.vhost)
 	if p.queueType != Quorum && p.queueType != Classic {
 		errs.add("queue_type", "is %q; it can be %q or %q", p.queueType, Quorum, Classic)
 	}
@@ -37,9 +35,6 @@ func (p shared) checkArguments(errs *Errors) {
 // optionsWithin are the quorum options that stand among the further arguments.
 func (p shared) optionsWithin() QuorumOptions {
 	arguments := maps.Clone(p.arguments)
-	if arguments == nil {
-		return QuorumOptions{}
-	}
 	arguments["x-queue-type"] = string(p.queueType)
 	return QuorumOptionsOf(topology.Queue{Arguments: arguments})
 }

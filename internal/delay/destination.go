@@ -114,9 +114,7 @@ func (d Destination) checkEnds(errs *Errors) {
 		errs.add("exchange", "is %q, the delivery exchange itself; give the exchange that is to take the messages",
 			d.Exchange)
 	}
-	if hidesFromURLs(d.Vhost) {
-		errs.add("vhost", "is %q, which the management API cannot reach; use another vhost", d.Vhost)
-	}
+	checkVhost(errs, d.Vhost)
 	if IsDefaultExchange(d.DeliveryExchange) {
 		errs.add("delivery_exchange", "is %q, the default exchange, which takes no bindings; give the attribute "+
 			"delivery_exchange of the cascade or ladder", d.DeliveryExchange)

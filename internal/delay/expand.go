@@ -11,32 +11,27 @@ func (c Cascade) Expand() topology.Topology {
 	t := topology.New()
 	t.Entry = c.Exchange(c.Levels - 1)
 	c.shared().addAround(&t)
+	var own []string     // exchanges of the levels, and the delivery exchange if it belongs to the cascade
 	var queues [][]Queue // by level
 	for level := range c.Levels {
 		queues = append(queues, c.DelayQueues(level))
-		c.addExchange(t, level)
+		e := c.shared().topicExchange(c.Exchange(level))
+		e.Internal = c.InternalLevels && e.Name != t.Entry
+		t.Exchanges[e.Name] = e
+		own = append(own, e.Name)
 		for _, q := range queues[level] {
 			t.Queues[q.Name] = topology.Queue{Name: q.Name, Durable: true, Arguments: c.arguments(q)}
 		}
 		c.addBindings(t, level, queues)
 	}
+	if c.CreateDeliveryExchange {
+		own = append(own, c.DeliveryExchange)
+	}
 	if p := c.shared(); p.parks && p.byPolicy {
-		parking := p.policy(c.ownExchanges())
+		parking := p.policy(own)
 		t.Policies[parking.Name] = parking
 	}
 	return t
-}
-
-// ownExchanges are those of the levels, and the delivery exchange if it belongs to the cascade.
-func (c Cascade) ownExchanges() []string {
-	var names []string
-	for level := range c.Levels {
-		names = append(names, c.Exchange(level))
-	}
-	if c.CreateDeliveryExchange {
-		names = append(names, c.DeliveryExchange)
-	}
-	return names
 }
 
 // Exchange is the exchange of the level; below level 0 it is the delivery exchange.
@@ -48,12 +43,6 @@ func (c Cascade) Exchange(level int) string {
 		return c.ExchangeName.Name(level)
 	}
 	return c.ExchangeName.Labelled(UnitsLabel(c.Units[c.Levels-1-level:]))
-}
-
-func (c Cascade) addExchange(t topology.Topology, level int) {
-	e := c.shared().topicExchange(c.Exchange(level))
-	e.Internal = c.InternalLevels && e.Name != t.Entry
-	t.Exchanges[e.Name] = e
 }
 
 // DelayQueues are those of a level: one for each number but 0.

@@ -24,6 +24,12 @@ func IsDefaultExchange(name string) bool { return name == "" || name == "amq.def
 // ReservedPrefix begins the names that only the broker itself may declare.
 const ReservedPrefix = "amq."
 
+func checkVhost(errs *Errors, name string) {
+	if hidesFromURLs(name) {
+		errs.add("vhost", "is %q, which the management API cannot reach; use another vhost", name)
+	}
+}
+
 // checkReference checks the name of an object that may be anybody's.
 func checkReference(errs *Errors, o object) (ok bool) {
 	switch {

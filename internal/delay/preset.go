@@ -87,7 +87,10 @@ func (c *Cascade) applyPreset(errs *Errors) {
 			topology.ValueText(p.arguments))
 	}
 	c.QueueArguments = maps.Clone(p.arguments)
-	c.QuorumOptions.refuse(c.Preset, errs)
+	for _, each := range c.QuorumOptions.given() {
+		errs.add(each.attribute, "is given, and the queues of preset %q have none; leave %s out", c.Preset,
+			each.attribute)
+	}
 	fix(errs, c.Preset, "lookahead", &c.Lookahead, 1)
 	fix(errs, c.Preset, "strict_keys", &c.StrictKeys, false)
 	fix(errs, c.Preset, "internal_levels", &c.InternalLevels, false)
@@ -96,14 +99,6 @@ func (c *Cascade) applyPreset(errs *Errors) {
 	} else if levels, err := levelsFor(DefaultBase, c.MaxDelay, time.Second); err != nil || levels != presetLevels {
 		errs.add("max_delay", "is %s; preset %q reaches %s, leave max_delay out", c.MaxDelay, c.Preset,
 			Uniform{DefaultBase, presetLevels, time.Second}.longest())
-	}
-}
-
-// refuse is for a preset: a framework's queues have none of the options.
-func (o QuorumOptions) refuse(preset Preset, errs *Errors) {
-	for _, each := range o.given() {
-		errs.add(each.attribute, "is given, and the queues of preset %q have none; leave %s out", preset,
-			each.attribute)
 	}
 }
 

@@ -170,14 +170,15 @@ func (c *Cascade) checkNames(errs *Errors, given Config) {
 	exchangeName := given.origin("exchange_name", string(given.ExchangeName))
 	queueName := given.origin("queue_name", string(given.QueueName))
 	deliveryExchange := given.origin("delivery_exchange", given.DeliveryExchange)
+	wrongExchange, wrongQueue := c.ExchangeName.checkText(), c.QueueName.checkText()
+	if c.IsUniform() {
+		wrongExchange, wrongQueue = c.ExchangeName.Check(), c.QueueName.checkQueue(c.Base)
+	}
 	for _, each := range []struct {
 		attribute string
 		format    Format
 		err       error
-	}{
-		{exchangeName, c.ExchangeName, c.checkFormat(c.ExchangeName, Format.Check)},
-		{queueName, c.QueueName, c.checkFormat(c.QueueName, func(f Format) error { return f.checkQueue(c.Base) })},
-	} {
+	}{{exchangeName, c.ExchangeName, wrongExchange}, {queueName, c.QueueName, wrongQueue}} {
 		if each.format == "" {
 			return
 		}
@@ -197,12 +198,4 @@ func (c *Cascade) checkNames(errs *Errors, given Config) {
 		}
 	}
 	p.checkNames(errs, objects)
-}
-
-// checkFormat checks a format as units need it, or as the uniform form does.
-func (c Cascade) checkFormat(f Format, check func(Format) error) error {
-	if c.IsUniform() {
-		return check(f)
-	}
-	return f.checkText()
 }
