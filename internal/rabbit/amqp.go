@@ -32,9 +32,9 @@ type Conn struct {
 	socket     net.Conn
 	ending     sync.Once
 	slots      chan struct{}
+	idle       chan *amqp.Channel
 
 	mutex     sync.Mutex
-	idle      []*amqp.Channel
 	roundTrip time.Duration // of the quickest answer
 }
 
@@ -190,7 +190,7 @@ func (c *Client) connect(ctx context.Context, vhost string, uri *url.URL) (*Conn
 		return nil, fmt.Errorf("open an AMQP connection to %s as user %q: %w", uri.Host, username, err)
 	}
 	return &Conn{connection: connection, socket: socket, slots: make(chan struct{}, amqpChannels),
-		roundTrip: math.MaxInt64 - prompt}, nil
+		idle: make(chan *amqp.Channel, amqpChannels), roundTrip: math.MaxInt64 - prompt}, nil
 }
 
 // errEnded is for a connection that ends in the middle of the handshake. The library takes that for wrong credentials
@@ -315,24 +315,19 @@ func (c *Conn) isPrompt(took time.Duration) bool {
 }
 
 func (c *Conn) channel() (*amqp.Channel, error) {
-	c.mutex.Lock()
-	if n := len(c.idle); n > 0 {
-		channel := c.idle[n-1]
-		c.idle = c.idle[:n-1]
-		c.mutex.Unlock()
+	select {
+	case channel := <-c.idle:
 		return channel, nil
+	default:
+		return c.connection.Channel()
 	}
-	c.mutex.Unlock()
-	return c.connection.Channel()
 }
 
 // OpenChannels has as many channels ready as so many questions can use. Without it, a destroy of 28 levels takes a
 // fifth longer. A channel that cannot be opened is left to the question.
 func (c *Conn) OpenChannels(ctx context.Context, questions int) {
 	defer context.AfterFunc(ctx, c.Close)() // see ask
-	c.mutex.Lock()
 	missing := min(questions, amqpChannels) - len(c.idle)
-	c.mutex.Unlock()
 	var opening sync.WaitGroup
 	for range missing {
 		opening.Go(func() {
@@ -344,9 +339,11 @@ func (c *Conn) OpenChannels(ctx context.Context, questions int) {
 	opening.Wait()
 }
 
-// reuse has a channel used again.
+// reuse has a channel used again, unless there are enough.
 func (c *Conn) reuse(channel *amqp.Channel) {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	c.idle = append(c.idle, channel)
+	select {
+	case c.idle <- channel:
+	default:
+		_ = channel.Close()
+	}
 }
