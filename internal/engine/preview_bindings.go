@@ -98,7 +98,7 @@ func (e *Engine) previewWaiting(ctx context.Context, r *rebinding) (problems []P
 	if s.err != nil {
 		return nil // the apply asks again
 	}
-	r.there = s.inventory.Bindings()
+	r.there = s.inventory.There.Bindings
 	gone := among(allBut(r.own, r.to.binding), r.there)
 	needed := r.needed(gone)
 	led := slices.DeleteFunc(gone, func(b topology.Binding) bool {

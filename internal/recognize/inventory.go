@@ -14,18 +14,19 @@ import (
 
 // Inventory is all that a vhost has. As a Lookup it answers without asking the broker again.
 type Inventory struct {
+	// There has all exchanges, queues and bindings of the vhost. Where no exchange can be an entry, queues and bindings
+	// do not matter.
+	There topology.Topology
 	vhost string
-	there topology.Topology
 	from  map[string][]topology.Binding // by source
 	bound map[string]bool               // queues that a binding leads to
 	once  sync.Once
 	all   []Found // once it was asked for
 }
 
-// NewInventory takes all exchanges, queues and bindings of the vhost. Where no exchange can be an entry, queues and
-// bindings do not matter.
+// NewInventory is that of what there is in the vhost.
 func NewInventory(vhost string, there topology.Topology) *Inventory {
-	i := &Inventory{vhost: vhost, there: there, from: map[string][]topology.Binding{},
+	i := &Inventory{vhost: vhost, There: there, from: map[string][]topology.Binding{},
 		bound: map[string]bool{}}
 	for _, b := range there.Bindings.Sorted() {
 		i.from[b.Source] = append(i.from[b.Source], b)
@@ -49,7 +50,7 @@ type Found struct {
 func (i *Inventory) All(ctx context.Context) []Found {
 	i.once.Do(func() {
 		o := newObjects(ctx, i, i.vhost)
-		for _, name := range slices.Sorted(maps.Keys(i.there.Exchanges)) {
+		for _, name := range slices.Sorted(maps.Keys(i.There.Exchanges)) {
 			if c, err := o.cascade(name); err == nil { // otherwise it is something else
 				i.all = append(i.all, Found{c.Expand(), KindCascade, c.Levels})
 			}
@@ -88,21 +89,15 @@ func (i *Inventory) Destinations(ctx context.Context) []topology.Binding {
 	return bindings
 }
 
-// Bindings are all of the vhost.
-func (i *Inventory) Bindings() topology.Bindings { return i.there.Bindings }
-
-// Part is what the vhost has of the wanted topology.
-func (i *Inventory) Part(want topology.Topology) topology.Topology { return i.there.Part(want) }
-
 // Exchange looks an exchange up.
 func (i *Inventory) Exchange(_ context.Context, name string) (topology.Exchange, bool, error) {
-	e, exists := i.there.Exchanges[name]
+	e, exists := i.There.Exchanges[name]
 	return e, exists, nil
 }
 
 // Queue looks a queue up.
 func (i *Inventory) Queue(_ context.Context, name string) (topology.Queue, bool, error) {
-	q, exists := i.there.Queues[name]
+	q, exists := i.There.Queues[name]
 	return q, exists, nil
 }
 
@@ -114,7 +109,7 @@ func (i *Inventory) BindingsFrom(_ context.Context, exchange string) ([]topology
 // Policies lists the policies of the vhost.
 func (i *Inventory) Policies(context.Context) (policy.Policies, error) {
 	policies := policy.Policies{}
-	for _, p := range i.there.Policies {
+	for _, p := range i.There.Policies {
 		policies = append(policies, policy.New(p.Name, p.Pattern, p.ApplyTo, p.Priority, p.Definition))
 	}
 	return policies, nil

@@ -40,7 +40,7 @@ func (i *Inventory) Unbound(ladder topology.Topology) (queues []string) {
 	for _, q := range ladder.Queues {
 		ends[endOf(q)] = flawOf(q) == noFlaw
 	}
-	for name, q := range i.there.Queues {
+	for name, q := range i.There.Queues {
 		if _, own := ladder.Queues[name]; !own && !i.bound[name] && flawOf(q) == noFlaw && ends[endOf(q)] {
 			queues = append(queues, fmt.Sprintf("%s: its delay is %s", topology.QueueObject(name),
 				delay.DurationText(time.Duration(q.TTLMillis())*time.Millisecond)))
@@ -53,7 +53,7 @@ func (i *Inventory) Unbound(ladder topology.Topology) (queues []string) {
 // AssumesTopic tells whether the delivery exchange of a ladder is taken for a topic exchange, and may be of another
 // type. It is missing, and the keys of the ladder suit any type.
 func (i *Inventory) AssumesTopic(l delay.Ladder) bool {
-	_, exists := i.there.Exchanges[l.DeliveryExchange]
+	_, exists := i.There.Exchanges[l.DeliveryExchange]
 	return l.DeliveryExchange != "" && !exists && l.Levels() == 0
 }
 

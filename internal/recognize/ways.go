@@ -99,8 +99,8 @@ func (i *Inventory) Upstream(ctx context.Context, bindings []topology.Binding) [
 	all, o := i.All(ctx), newObjects(ctx, i, i.vhost)
 	upstream := map[string]topology.Queue{}
 	for _, b := range bindings {
-		for name, q := range i.there.Queues {
-			if i.there.Bindings.Has(b) && o.isUpstream(q, b, all) {
+		for name, q := range i.There.Queues {
+			if i.There.Bindings.Has(b) && o.isUpstream(q, b, all) {
 				upstream[name] = q
 			}
 		}

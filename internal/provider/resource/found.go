@@ -34,7 +34,7 @@ func findAll[C any](ctx context.Context, k *kind[C], vhost string, in *recognize
 			return nil, err
 		}
 		x, diags := k.Of(state)
-		diags.Append(k.SetActual(state, in.Part(x.Desired))...)
+		diags.Append(k.SetActual(state, in.There.Part(x.Desired))...)
 		if k.beside != nil {
 			diags.Append(k.beside(ctx, in, vhost, config)...)
 		}
