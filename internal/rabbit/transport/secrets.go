@@ -39,11 +39,3 @@ func (s *Secrets) add(secret string) {
 			quotation[1:len(quotation)-1])
 	}
 }
-
-// mask replaces secrets in a text.
-func (s Secrets) mask(text string) string {
-	for _, secret := range s {
-		text = strings.ReplaceAll(text, secret, "***")
-	}
-	return text
-}

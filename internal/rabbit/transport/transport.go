@@ -170,7 +170,12 @@ func (t *Transport) MaxParallelRequests() int { return cap(t.slots) }
 func (t *Transport) Clean(text string) string { return plaintext.Line(t.Mask(text)) }
 
 // Mask replaces secrets in a text.
-func (t *Transport) Mask(text string) string { return t.config.Secrets.mask(text) }
+func (t *Transport) Mask(text string) string {
+	for _, secret := range t.config.Secrets {
+		text = strings.ReplaceAll(text, secret, "***")
+	}
+	return text
+}
 
 // attempt is a function as an http.RoundTripper.
 type attempt func(*http.Request) (*http.Response, error)
