@@ -20,14 +20,14 @@ import (
 )
 
 // lookAtDestination checks the names of a plan, and says whose messages a change leaves without a way.
-func lookAtDestination(ctx context.Context, r *managed[delay.Destination], p planning) {
+func lookAtDestination(ctx context.Context, r *managed[delay.Destination], p planning[delay.Destination]) {
 	diags := &p.resp.Diagnostics
 	if p.state != nil && !samePlace(p.state, p.plan) {
 		p.resp.RequiresReplace = append(p.resp.RequiresReplace, path.Root("vhost"))
 		diags.Append(lookAtRemoval(ctx, r, p)...)
 	}
 	diags.Append(checkNames(ctx, r, p)...)
-	diags.Append(handOver(r, p.state, p.plan)...)
+	diags.Append(handOver(r, p)...)
 	if p.state == nil || diags.HasError() || p.plan[routingKey].IsUnknown() || p.plan["delivery_exchange"].IsUnknown() {
 		return
 	}
@@ -35,13 +35,17 @@ func lookAtDestination(ctx context.Context, r *managed[delay.Destination], p pla
 }
 
 // lookAtDestinationDestroy says whether another destination takes over, and how many messages are on their way.
-func lookAtDestinationDestroy(ctx context.Context, r *managed[delay.Destination], p planning) {
-	p.resp.Diagnostics.Append(handOver(r, p.state, nil)...)
+func lookAtDestinationDestroy(
+	ctx context.Context, r *managed[delay.Destination], p planning[delay.Destination],
+) {
+	p.resp.Diagnostics.Append(handOver(r, p)...)
 	p.resp.Diagnostics.Append(lookAtRemoval(ctx, r, p)...)
 }
 
 // lookAtRemoval says how many messages are on their way to what a destroy or a replacement takes away.
-func lookAtRemoval(ctx context.Context, r *managed[delay.Destination], p planning) diag.Diagnostics {
+func lookAtRemoval(
+	ctx context.Context, r *managed[delay.Destination], p planning[delay.Destination],
+) diag.Diagnostics {
 	if !r.Connection.IsKnown() {
 		return nil
 	}
@@ -63,27 +67,25 @@ func lookAhead(
 	return d.Ahead(r.Connection.Engine.Preview(ctx, c.engine))
 }
 
-// handOver warns of a binding that passes from one destination to another. State is nil for a create, and plan for a
-// destroy.
-func handOver(r *managed[delay.Destination], state, plan attribute.Values) (diags diag.Diagnostics) {
-	if r.Connection == nil || plan != nil && !r.kind.IsKnown(plan) {
+// handOver warns of a binding that passes from one destination to another.
+func handOver(r *managed[delay.Destination], p planning[delay.Destination]) (diags diag.Diagnostics) {
+	if r.Connection == nil || p.plan != nil && p.after == nil {
 		return nil
 	}
-	of := func(v attribute.Values) (d diagnose.Destination) {
-		if v != nil {
-			x, _ := r.kind.Of(v)
+	of := func(x *attribute.Resolved[delay.Destination]) (d diagnose.Destination) {
+		if x != nil {
 			d.Vhost, d.Binding = x.Config.Vhost, bindingOf(x.Desired)
 		}
 		return d
 	}
-	before, after := of(state), of(plan)
+	before, after := of(p.before), of(p.after)
 	if before.Vhost == after.Vhost && before.Binding == after.Binding {
 		return nil
 	}
-	if state != nil && r.Connection.Handovers.Release(before.Vhost, before.Binding) {
+	if p.before != nil && r.Connection.Handovers.Release(before.Vhost, before.Binding) {
 		diags.Append(before.PassesOn())
 	}
-	if plan != nil && r.Connection.Handovers.Take(after.Vhost, after.Binding) {
+	if p.after != nil && r.Connection.Handovers.Take(after.Vhost, after.Binding) {
 		diags.Append(after.PassesOn())
 	}
 	return diags
@@ -117,7 +119,9 @@ const glance = 3 * time.Second
 // checkNames checks the names of a plan: by what else is planned, and by the broker if it answers. Names that have not
 // changed are not asked for. A quorum queue behind classic delay queues is, in every plan: they may have changed.
 // It says how many messages are on their way to what an update takes away.
-func checkNames(ctx context.Context, r *managed[delay.Destination], p planning) diag.Diagnostics {
+func checkNames(
+	ctx context.Context, r *managed[delay.Destination], p planning[delay.Destination],
+) diag.Diagnostics {
 	plan := p.plan
 	if r.Connection == nil || plan["vhost"].IsUnknown() {
 		return nil
@@ -129,7 +133,7 @@ func checkNames(ctx context.Context, r *managed[delay.Destination], p planning) 
 		_, has := one.Queues[config.Queue]
 		return has || one.Has(config.Exchange)
 	}
-	if diags.HasError() || r.Connection.Client == nil || !r.kind.IsKnown(plan) {
+	if diags.HasError() || r.Connection.Client == nil || p.after == nil {
 		return diags
 	}
 	c := &change[delay.Destination]{after: maps.Clone(plan), private: p.req.Private}

@@ -62,7 +62,7 @@ type kind[C any] struct {
 	// keys are those that ask for the delays, by label. Nil is for keys that a change in place does not take away.
 	keys func(C) map[string]string
 	// look says what a plan would do to what there is, and lookAtDestroy that of a destroy.
-	look, lookAtDestroy func(ctx context.Context, r *managed[C], p planning)
+	look, lookAtDestroy func(ctx context.Context, r *managed[C], p planning[C])
 }
 
 // managed is what Terraform does with the resources of a kind.
@@ -84,16 +84,30 @@ type change[C any] struct {
 }
 
 // planning is a plan as it is made.
-type planning struct {
+type planning[C any] struct {
 	req  resource.ModifyPlanRequest
 	resp *resource.ModifyPlanResponse
 	// state is nil for a create, and plan for a destroy.
 	config, state, plan attribute.Values
+	// before and after are what they stand for. After is nil, too, if that is not known yet.
+	before, after *attribute.Resolved[C]
+}
+
+// known is what a state or a plan stands for, nil if that is not known yet.
+func (k *kind[C]) known(v attribute.Values) (*attribute.Resolved[C], diag.Diagnostics) {
+	if !k.IsKnown(v) {
+		return nil, nil
+	}
+	x, diags := k.Of(v)
+	if diags.HasError() {
+		return nil, diags
+	}
+	return &x, nil
 }
 
 // alteredBy lists the attributes that change, if an exchange or queue gets other arguments or another name with them.
 // Bindings can change as they are. Policies and the objects where they lead can come and go.
-func (k *kind[C]) alteredBy(state, plan attribute.Values) (path.Paths, diag.Diagnostics) {
+func (k *kind[C]) alteredBy(state, plan attribute.Values, before, after *attribute.Resolved[C]) path.Paths {
 	var changed, others path.Paths
 	known, same := true, maps.Clone(plan)
 	for _, a := range k.Attributes {
@@ -108,29 +122,26 @@ func (k *kind[C]) alteredBy(state, plan attribute.Values) (path.Paths, diag.Diag
 		}
 	}
 	if len(changed) > 0 && (!known || !samePlace(state, plan)) {
-		return changed, nil
+		return changed
 	}
-	before, diags := k.Of(state)
-	after, err := k.Resolve(k.Config(same)) // new names may not fit the delays before
+	x, err := k.Resolve(k.Config(same)) // new names may not fit the delays before
 	if len(changed) > 0 &&
-		(err != nil || !before.Desired.WithoutPolicies().SameObjects(after.Desired.WithoutPolicies())) {
-		return changed, diags
+		(err != nil || !before.Desired.WithoutPolicies().SameObjects(x.Desired.WithoutPolicies())) {
+		return changed
 	}
-	if len(others) == 0 || !k.IsKnown(plan) {
-		return nil, diags
+	if len(others) == 0 || after == nil {
+		return nil
 	}
 	// What comes and goes in place does so under names that are free.
-	whole, more := k.Of(plan)
-	diags.Append(more...)
-	for name, q := range whole.Desired.Queues {
+	for name, q := range after.Desired.Queues {
 		if had, exists := before.Desired.Queues[name]; exists && !had.Equal(q) {
-			return others, diags
+			return others
 		}
 	}
-	if k.twoWays != nil && k.twoWays(before.Desired, whole.Desired) {
-		return others, diags
+	if k.twoWays != nil && k.twoWays(before.Desired, after.Desired) {
+		return others
 	}
-	return nil, diags
+	return nil
 }
 
 // samePlace tells whether publishers find both in the same place: what moves elsewhere is replaced, all else that
@@ -142,19 +153,6 @@ func samePlace(state, plan attribute.Values) bool {
 		}
 	}
 	return true
-}
-
-// lostQueues are those that a plan removes where it is an update. They are none where the plan is not known yet.
-func (k *kind[C]) lostQueues(state, plan attribute.Values) []topology.Queue {
-	if !k.IsKnown(plan) {
-		return nil
-	}
-	before, diags := k.Of(state)
-	after, more := k.Of(plan)
-	if diags.HasError() || more.HasError() {
-		return nil
-	}
-	return slices.Collect(maps.Values(before.Desired.Extras(after.Desired).Queues))
 }
 
 // lostKeys are the keys by which a delay is no longer asked for that stays, by its label.
@@ -189,9 +187,7 @@ func (r *managed[C]) resolve(ctx context.Context, c *change[C], now attribute.Va
 		return diags
 	}
 	if c.before != nil && c.after != nil {
-		altered, more := r.kind.alteredBy(c.before, c.after)
-		diags.Append(more...)
-		c.engine.Options.Rebuild = len(altered) > 0
+		c.engine.Options.Rebuild = len(r.kind.alteredBy(c.before, c.after, &c.had, &c.gets)) > 0
 	}
 	if r.kind.prepare != nil {
 		diags.Append(r.kind.prepare(ctx, r, c)...)

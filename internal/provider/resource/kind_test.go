@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"pgregory.net/rapid"
 
@@ -128,6 +129,17 @@ func knownIsTrue[C any](t *testing.T, k *kind[C], configurations *rapid.Generato
 			}
 		}
 	})
+}
+
+// altering are the attributes that alter objects between two valid plans.
+func altering[C any](t *testing.T, k *kind[C], state, plan attribute.Values) path.Paths {
+	t.Helper()
+	before, diags := k.known(state)
+	after, more := k.known(plan)
+	if diags.HasError() || more.HasError() {
+		t.Fatal(diags, more)
+	}
+	return k.alteredBy(state, plan, before, after)
 }
 
 // leaveOut leaves some of the values to the provider.

@@ -63,7 +63,7 @@ var ladders = &kind[delay.LadderConfig]{
 	remember: rememberTopology[delay.LadderConfig], read: readTopology[delay.LadderConfig],
 	complete: keepDeliveryType, twoWays: takesTwoWays, checkTogether: checkDeliversToQueue,
 	keys: func(c delay.LadderConfig) map[string]string { return delay.Ladder(c).Keys() },
-	look: func(ctx context.Context, r *managed[delay.LadderConfig], p planning) {
+	look: func(ctx context.Context, r *managed[delay.LadderConfig], p planning[delay.LadderConfig]) {
 		lookAtTopology(ctx, r, p)
 		p.resp.Diagnostics.Append(warnLiteral(p)...)
 	},
@@ -143,7 +143,7 @@ func checkDeliversToQueue(config attribute.Values) delay.Errors {
 }
 
 // warnLiteral says of new keys of a direct exchange that they look like patterns.
-func warnLiteral(p planning) diag.Diagnostics {
+func warnLiteral(p planning[delay.LadderConfig]) diag.Diagnostics {
 	isSame := func(name string) bool { return p.state != nil && p.state[name].Equal(p.plan[name]) }
 	const kind, keys = "entry_exchange_type", "binding_keys"
 	if p.plan.Text(kind) != string(delay.Direct) || isSame(kind) && isSame(keys) {

@@ -31,7 +31,7 @@ func keepAddress(ctx context.Context, kept private.State) (id string, diags diag
 
 // note enters the address of a cascade or ladder into the ledger of the plan. It says which others there have, or want
 // to have, the same objects.
-func (r *managed[C]) note(ctx context.Context, p planning) (diags diag.Diagnostics) {
+func (r *managed[C]) note(ctx context.Context, p planning[C]) (diags diag.Diagnostics) {
 	if r.Connection == nil {
 		return nil
 	}
@@ -45,7 +45,7 @@ func (r *managed[C]) note(ctx context.Context, p planning) (diags diag.Diagnosti
 	holds, more := r.held(ctx, p)
 	a.Holds = holds
 	diags.Append(more...)
-	a.Declares = r.planned(p.plan)
+	a.Declares = r.planned(p.plan, p.after)
 	for _, c := range r.Connection.Planned.Note(a) {
 		s := diagnose.OfEntry(c.One.Kind, c.One.Vhost, c.One.Entry)
 		other := diagnose.OfEntry(c.Other.Kind, c.Other.Vhost, c.Other.Entry)
@@ -66,7 +66,10 @@ func (r *managed[C]) note(ctx context.Context, p planning) (diags diag.Diagnosti
 // settle enters into the ledger what a change has come to. A provider of terraform test makes several plans (since
 // Terraform 1.13). What a create makes gets an address of its own: a deposed object may keep the one of the plan.
 func (r *managed[C]) settle(ctx context.Context, c *change[C]) diag.Diagnostics {
-	a := connection.Address{Goes: c.after == nil, Declares: r.planned(c.after)}
+	a := connection.Address{Goes: c.after == nil}
+	if !a.Goes {
+		a.Declares = r.planned(c.after, &c.gets)
+	}
 	_, diags := private.Get(ctx, c.private, addressKey, &a.ID)
 	id := a.ID
 	if c.after != nil && (c.before == nil || id == "") {
@@ -78,8 +81,8 @@ func (r *managed[C]) settle(ctx context.Context, c *change[C]) diag.Diagnostics 
 }
 
 // held is what the state has, with the owner's mark of the resource.
-func (r *managed[C]) held(ctx context.Context, p planning) (held *connection.Planned, diags diag.Diagnostics) {
-	if held = r.planned(p.state); held != nil {
+func (r *managed[C]) held(ctx context.Context, p planning[C]) (held *connection.Planned, diags diag.Diagnostics) {
+	if held = r.planned(p.state, p.before); held != nil {
 		owner, more := r.owner(ctx, p.req.Private, p.state)
 		diags.Append(more...)
 		held.Topology = held.WithOwner(owner)
@@ -88,18 +91,14 @@ func (r *managed[C]) held(ctx context.Context, p planning) (held *connection.Pla
 }
 
 // isSecondHalf tells whether a plan without a state is that of a replacement.
-func (p planning) isSecondHalf(ctx context.Context) bool {
+func (p planning[C]) isSecondHalf(ctx context.Context) bool {
 	id, _ := p.req.Private.GetKey(ctx, addressKey)
 	return id != nil
 }
 
 // planned is how a plan notes it, nil if it is not known.
-func (r *managed[C]) planned(v attribute.Values) *connection.Planned {
-	if v == nil || !r.kind.IsKnown(v) {
-		return nil
-	}
-	x, diags := r.kind.Of(v)
-	if diags.HasError() {
+func (r *managed[C]) planned(v attribute.Values, x *attribute.Resolved[C]) *connection.Planned {
+	if x == nil {
 		return nil
 	}
 	return &connection.Planned{Kind: r.kind.name, Vhost: v.Text("vhost"), Topology: x.Desired, Scale: x.Scale}

@@ -20,7 +20,7 @@ import (
 func (r *managed[C]) ModifyPlan(
 	ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse,
 ) {
-	p := planning{req: req, resp: resp}
+	p := planning[C]{req: req, resp: resp}
 	if !req.State.Raw.IsNull() {
 		state, diags := attribute.ValuesOf(ctx, req.State)
 		resp.Diagnostics.Append(diagnose.OfState(diags)...)
@@ -28,6 +28,7 @@ func (r *managed[C]) ModifyPlan(
 	}
 	if req.Plan.Raw.IsNull() {
 		if p.state != nil && !resp.Diagnostics.HasError() {
+			p.before, _ = r.kind.known(p.state) // the destroy is refused if it is wrong
 			found := r.lookForAMQP(ctx, p.state)
 			if r.kind.lookAtDestroy != nil {
 				r.kind.lookAtDestroy(ctx, r, p)
@@ -56,6 +57,12 @@ func (r *managed[C]) ModifyPlan(
 		r.kind.complete(plan, p.state)
 	}
 	resp.Diagnostics.Append(resp.Plan.Set(ctx, plan.Object())...)
+	if p.state != nil {
+		p.before, diags = r.kind.known(p.state)
+		resp.Diagnostics.Append(diagnose.OfState(diags)...)
+	}
+	p.after, diags = r.kind.known(plan)
+	resp.Diagnostics.Append(diags...)
 	if resp.Diagnostics.HasError() {
 		return
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/connection"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
@@ -22,50 +21,38 @@ import (
 const lookTimeout = 10 * time.Second
 
 // lookForCreate warns of what exists already, and of policies of others that lose exchanges.
-func (r *managed[C]) lookForCreate(ctx context.Context, plan attribute.Values) diag.Diagnostics {
-	if plan["adopt"].IsUnknown() {
-		return r.lookForDisplaced(ctx, plan)
+func (r *managed[C]) lookForCreate(ctx context.Context, p planning[C]) diag.Diagnostics {
+	if p.plan["adopt"].IsUnknown() {
+		return r.lookForDisplaced(ctx, p)
 	}
-	return r.look(ctx, topology.Topology{}, plan, engine.Options{}, func(
-		ctx context.Context, s diagnose.Subject, err error,
-	) diag.Diagnostics {
-		return s.WouldNotBeCreated(ctx, err)
-	})
+	return r.look(ctx, p, engine.Options{}, diagnose.Subject.WouldNotBeCreated)
 }
 
 // lookForReplacement refuses a replacement that would destroy the existing objects and then could not make the planned
 // ones. The state's objects go first, and are not in the way.
-func (r *managed[C]) lookForReplacement(ctx context.Context, plan attribute.Values) diag.Diagnostics {
-	if plan["adopt"].IsUnknown() || plan["create_delivery_exchange"].IsUnknown() {
-		return r.lookForDisplaced(ctx, plan)
+func (r *managed[C]) lookForReplacement(ctx context.Context, p planning[C]) diag.Diagnostics {
+	if p.plan["adopt"].IsUnknown() || p.plan["create_delivery_exchange"].IsUnknown() {
+		return r.lookForDisplaced(ctx, p)
 	}
-	return r.look(ctx, topology.Topology{}, plan, engine.Options{Replaces: true}, func(
-		ctx context.Context, s diagnose.Subject, err error,
-	) diag.Diagnostics {
-		return s.WouldNotBeReplaced(ctx, err)
-	})
+	return r.look(ctx, p, engine.Options{Replaces: true}, diagnose.Subject.WouldNotBeReplaced)
 }
 
 // lookForDisplaced warns of policies of others that no longer apply to exchanges when those of a create are set.
-func (r *managed[C]) lookForDisplaced(ctx context.Context, plan attribute.Values) diag.Diagnostics {
-	return r.look(ctx, topology.Topology{}, plan, engine.Options{}, func(
-		context.Context, diagnose.Subject, error,
-	) diag.Diagnostics {
-		return nil
-	})
+func (r *managed[C]) lookForDisplaced(ctx context.Context, p planning[C]) diag.Diagnostics {
+	return r.look(ctx, p, engine.Options{},
+		func(diagnose.Subject, context.Context, error) diag.Diagnostics { return nil })
 }
 
 // lookForUpdate warns likewise of an update, and refuses what the apply would refuse. Others are the bindings that go.
 // A plan that is settled changes nothing.
 func (r *managed[C]) lookForUpdate(
-	ctx context.Context, p planning, rebuilds bool,
+	ctx context.Context, p planning[C], rebuilds bool,
 ) (others plan.Others, diags diag.Diagnostics) {
-	before, diags := r.kind.Of(p.state)
-	if p.resp.Plan.Raw.Equal(p.req.State.Raw) || diags.HasError() { // which the refresh has said
+	if p.resp.Plan.Raw.Equal(p.req.State.Raw) {
 		return others, nil
 	}
-	diags = r.look(ctx, before.Desired, p.plan, engine.Options{Rebuild: rebuilds}, func(
-		ctx context.Context, s diagnose.Subject, err error,
+	diags = r.look(ctx, p, engine.Options{Rebuild: rebuilds}, func(
+		s diagnose.Subject, ctx context.Context, err error,
 	) diag.Diagnostics {
 		if errors.As(err, &others) {
 			return nil
@@ -78,19 +65,18 @@ func (r *managed[C]) lookForUpdate(
 // look says what a change would meet that has the options beside those of the plan. Refused has the words for what
 // would be refused, and for what goes.
 func (r *managed[C]) look(
-	ctx context.Context, before topology.Topology, plan attribute.Values, options engine.Options,
-	refused func(context.Context, diagnose.Subject, error) diag.Diagnostics,
+	ctx context.Context, p planning[C], options engine.Options,
+	refused func(diagnose.Subject, context.Context, error) diag.Diagnostics,
 ) (diags diag.Diagnostics) {
-	if !r.Connection.IsKnown() || !r.kind.IsKnown(plan) {
-		return nil
-	}
-	x, wrong := r.kind.Of(plan)
-	if wrong.HasError() {
+	if !r.Connection.IsKnown() || p.after == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(rabbit.WithoutRetries(ctx), lookTimeout)
 	defer cancel()
-	s := topologySubject(r, x, plan)
+	s, before := topologySubject(r, *p.after, p.plan), topology.Topology{}
+	if p.before != nil {
+		before = p.before.Desired
+	}
 	s.Options.Own, s.Options.Replaces, s.Options.Rebuild = r.heldIn(s.Vhost), options.Replaces, options.Rebuild
 	s.Options.DeliveryPlanned = slices.ContainsFunc(r.Connection.Planned.In(s.Vhost),
 		func(one connection.Planned) bool { return one.Has(s.Desired.Delivery) })
@@ -104,7 +90,7 @@ func (r *managed[C]) look(
 		case engine.Unusable:
 			diags.Append(s.Unusable(problem.Cause))
 		default:
-			diags.Append(refused(ctx, s, problem.Cause)...)
+			diags.Append(refused(s, ctx, problem.Cause)...)
 		}
 	}
 	return diags
@@ -120,16 +106,15 @@ func (r *managed[C]) heldIn(vhost string) topology.Topology {
 }
 
 // lost are the bindings of others that go with a destroy.
-func (r *managed[C]) lost(ctx context.Context, state attribute.Values) []topology.Binding {
-	x, diags := r.kind.Of(state)
-	if diags.HasError() || !r.Connection.IsKnown() {
+func (r *managed[C]) lost(ctx context.Context, p planning[C]) []topology.Binding {
+	if p.before == nil || !r.Connection.IsKnown() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(rabbit.WithoutRetries(ctx), lookTimeout)
 	defer cancel()
 	var others plan.Others
 	for _, problem := range r.Connection.Engine.Preview(ctx, engine.Change{Kind: r.kind.name,
-		Vhost: state.Text("vhost"), Before: x.Desired, Options: optionsOf(state)}) {
+		Vhost: p.state.Text("vhost"), Before: p.before.Desired, Options: optionsOf(p.state)}) {
 		errors.As(problem.Cause, &others)
 	}
 	return others.Lost

@@ -99,9 +99,9 @@ func TestOtherArgumentsRebuild(t *testing.T) {
 	} {
 		state := planned(t, known(attribute.Values{"queue_arguments": is.before}), nil)
 		plan := planned(t, known(attribute.Values{"queue_arguments": is.after}), state)
-		altered, diags := cascades.alteredBy(state, plan)
-		if diags.HasError() || slices.ContainsFunc(altered, path.Root("queue_arguments").Equal) != is.rebuilds {
-			t.Errorf("%s: altered by %s %v", name, altered, diags)
+		altered := altering(t, cascades, state, plan)
+		if slices.ContainsFunc(altered, path.Root("queue_arguments").Equal) != is.rebuilds {
+			t.Errorf("%s: altered by %s", name, altered)
 		}
 	}
 }
