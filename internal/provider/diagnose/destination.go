@@ -277,23 +277,17 @@ func (d Destination) Overlaps(there []topology.Binding) diag.Diagnostics {
 				overlap.Address))
 		}
 	}
-	if len(lines) == 0 {
-		return nil
-	}
-	return diag.Diagnostics{Warning(d.about("Destinations take the same messages"),
+	return ifAny(lines, Warning(d.about("Destinations take the same messages"),
 		"Other bindings share messages with the %s. Each destination gets a copy of such a message:\n\n  %s\n\n"+
 			"With match = \"exact\" a destination takes the messages for its own address only.", d,
-		listed(atMost(lines)))}
+		listed(atMost(lines))))
 }
 
 // StillBound warns, after a destroy, of the bindings that bring the messages to the same queue or exchange.
 func (d Destination) StillBound(there topology.Bindings) diag.Diagnostics {
 	lines := d.replacements(there)
-	if len(lines) == 0 {
-		return nil
-	}
-	return diag.Diagnostics{Warning(d.about("Messages still arrive"),
-		"The %s is removed. Messages for the address go there all the same, because of:\n\n  %s", d, listed(lines))}
+	return ifAny(lines, Warning(d.about("Messages still arrive"),
+		"The %s is removed. Messages for the address go there all the same, because of:\n\n  %s", d, listed(lines)))
 }
 
 // replacements are the bindings that bring the messages for the destination to the same queue or exchange.
@@ -310,12 +304,9 @@ func (d Destination) replacements(there topology.Bindings) (lines []string) {
 
 // LeftBehind warns of what updates that broke off have left beside the binding, as import IDs.
 func (d Destination) LeftBehind(leftovers []string) diag.Diagnostics {
-	if len(leftovers) == 0 {
-		return nil
-	}
-	return diag.Diagnostics{WarningOn("leftover_bindings", d.about("Update is not finished"),
+	return ifAny(leftovers, WarningOn("leftover_bindings", d.about("Update is not finished"),
 		"Besides the %s, an update that broke off has left these bindings, which get messages, too:\n\n  "+
-			"%s\n\nThe next apply removes those that the configuration does not ask for.", d, listed(leftovers))}
+			"%s\n\nThe next apply removes those that the configuration does not ask for.", d, listed(leftovers)))
 }
 
 // Gone is for the binding that a destination stands for. Others may bring its messages all the same.

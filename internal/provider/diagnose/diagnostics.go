@@ -212,6 +212,14 @@ func OfState(diags diag.Diagnostics) diag.Diagnostics {
 	return moved
 }
 
+// ifAny leaves out a diagnostic that has nothing to list.
+func ifAny[T any](things []T, d diag.Diagnostic) diag.Diagnostics {
+	if len(things) == 0 {
+		return nil
+	}
+	return diag.Diagnostics{d}
+}
+
 // listed are lines of a list.
 func listed(lines []string) string { return strings.Join(lines, "\n  ") }
 
@@ -290,9 +298,6 @@ func changing(summary, what string, findings []health.Finding) diag.Diagnostics 
 		}
 		lines = append(lines, atMost(effects)...)
 	}
-	if len(lines) == 0 {
-		return nil
-	}
-	return diag.Diagnostics{Warning(summary, "The %s has findings that no apply repairs:\n\n  %s", what,
-		listed(lines))}
+	return ifAny(lines, Warning(summary, "The %s has findings that no apply repairs:\n\n  %s", what,
+		listed(lines)))
 }

@@ -51,13 +51,10 @@ func (s Subject) unplanned(err *engine.DamagedError, repaired bool) diag.Diagnos
 const driftSummary = "Objects are not as declared"
 
 func drifted(about func(string) string, what string, sentences []string, then string) diag.Diagnostics {
-	if len(sentences) == 0 {
-		return nil
-	}
 	// Terraform wraps a line unless it begins with a blank.
-	return diag.Diagnostics{Warning(about(driftSummary),
+	return ifAny(sentences, Warning(about(driftSummary),
 		"The %s was changed outside Terraform, was imported like this, or an apply broke off:\n\n- %s%s",
-		what, strings.Join(sentences, "\n- "), then)}
+		what, strings.Join(sentences, "\n- "), then))
 }
 
 const unplannedSummary = "Damages after the plan"

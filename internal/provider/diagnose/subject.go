@@ -326,21 +326,15 @@ func (s Subject) holdsMessages(verb string, err *drain.NotEmptyError, of topolog
 
 // LeftStanding says why a delivery exchange is still there.
 func (s Subject) LeftStanding(exchange string, users []string) diag.Diagnostics {
-	if len(users) == 0 {
-		return nil
-	}
-	return diag.Diagnostics{Warning(s.about("Delivery exchange left standing"),
+	return ifAny(users, Warning(s.about("Delivery exchange left standing"),
 		"Exchange %q in vhost %q is still there, because other exchanges or queues use it:\n\n  %s\n\nforce_destroy "+
-			"= true deletes it all the same.", exchange, s.Vhost, listed(atMost(users)))}
+			"= true deletes it all the same.", exchange, s.Vhost, listed(atMost(users))))
 }
 
 // TakesAlong warns of bindings of others that go with what a destroy or an update deletes.
 func (s Subject) TakesAlong(foreign []topology.Binding) diag.Diagnostics {
-	if len(foreign) == 0 {
-		return nil
-	}
-	return diag.Diagnostics{Warning(s.about("Other applications lose bindings"),
-		"The apply deletes objects of the %s. %s", s, strings.Join(goAlong(s.Desired.Entry, foreign), "\n\n"))}
+	return ifAny(foreign, Warning(s.about("Other applications lose bindings"),
+		"The apply deletes objects of the %s. %s", s, strings.Join(goAlong(s.Desired.Entry, foreign), "\n\n")))
 }
 
 // InFlight says what a destroy has in its way.
@@ -377,17 +371,14 @@ func (s Subject) DelaysRemoved(lost []topology.Queue, parks bool) diag.Diagnosti
 
 // KeysRemoved says what publishers see when delays of a ladder get other keys. Lost are the old ones by label.
 func (s Subject) KeysRemoved(lost map[string]string, parks bool) diag.Diagnostics {
-	if len(lost) == 0 {
-		return nil
-	}
 	var lines []string
 	for _, label := range slices.Sorted(maps.Keys(lost)) {
 		lines = append(lines, fmt.Sprintf("%q for the delay %s", lost[label], label))
 	}
-	return diag.Diagnostics{WarningOn("binding_keys", s.about("Keys are removed"), "The apply unbinds these keys:\n\n"+
+	return ifAny(lines, WarningOn("binding_keys", s.about("Keys are removed"), "The apply unbinds these keys:\n\n"+
 		"  %s\n\nA message that no other key fits is %s from then on. To move publishers without that, first add a "+
 		"delay that is 1 ms longer, with the new key. Remove the old one when nobody uses its key any more.",
-		listed(atMost(lines)), fateOfKeys(parks))}
+		listed(atMost(lines)), fateOfKeys(parks)))
 }
 
 // ReachesLess says what publishers see when a cascade gets a shorter max_delay, so that queues go.
@@ -399,23 +390,17 @@ func (s Subject) ReachesLess(lost []topology.Queue, longest time.Duration, parks
 
 // LeavesOut warns in an import of queues that may be damaged delay queues.
 func (s Subject) LeavesOut(queues []string) diag.Diagnostics {
-	if len(queues) == 0 {
-		return nil
-	}
-	return diag.Diagnostics{Warning(s.about("Queues are left out"), "The entry exchange leads to these queues, too. "+
+	return ifAny(queues, Warning(s.about("Queues are left out"), "The entry exchange leads to these queues, too. "+
 		"None of them is a delay queue of the ladder:\n\n  %s\n\nThese queues and their bindings stay as they are. If "+
-		"one is to be a delay queue, mend it and import again.", listed(atMost(queues)))}
+		"one is to be a delay queue, mend it and import again.", listed(atMost(queues))))
 }
 
 // Unbound warns in an import of queues to which no binding leads, and that may be delay queues.
 func (s Subject) Unbound(queues []string) diag.Diagnostics {
-	if len(queues) == 0 {
-		return nil
-	}
-	return diag.Diagnostics{Warning(s.about("Queues without a binding are left out"), "No binding leads to these "+
+	return ifAny(queues, Warning(s.about("Queues without a binding are left out"), "No binding leads to these "+
 		"queues, which hand messages on to the end of the %s:\n\n  %s\n\nThe import leaves these queues out, and "+
 		"messages may wait in them. If one is to be a delay queue, bind the entry exchange to the queue and import "+
-		"again.", s.Kind, listed(atMost(queues)))}
+		"again.", s.Kind, listed(atMost(queues))))
 }
 
 // AssumesTopic warns in an import of a missing delivery exchange, whose type nothing shows.
@@ -427,13 +412,10 @@ func (s Subject) AssumesTopic(delivery string) diag.Diagnostic {
 
 // LiteralKeys warns of keys of a direct exchange that a topic exchange would take as patterns.
 func (s Subject) LiteralKeys(patterns []string) diag.Diagnostics {
-	if len(patterns) == 0 {
-		return nil
-	}
-	return diag.Diagnostics{WarningOn("binding_keys", s.about("Keys are no patterns"),
+	return ifAny(patterns, WarningOn("binding_keys", s.about("Keys are no patterns"),
 		"A direct exchange takes these keys as they are:\n\n  %s\n\nOnly a message with just such a key gets to the "+
 			"queue. For patterns, set entry_exchange_type = \"topic\".",
-		listed(atMost(plaintext.Texts(patterns, strconv.Quote))))}
+		listed(atMost(plaintext.Texts(patterns, strconv.Quote)))))
 }
 
 // fateOfKeys is what becomes of messages with keys that are none any more.
