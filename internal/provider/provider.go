@@ -8,14 +8,13 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/url"
 	"os"
-	"slices"
 	"strconv"
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
@@ -36,6 +35,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
@@ -205,12 +205,15 @@ func (p *rabbitmqdelay) Configure(
 	ctx context.Context, req provider.ConfigureRequest, resp *provider.ConfigureResponse,
 ) {
 	var model providerModel
-	resp.Diagnostics.Append(req.Config.Get(ctx, &model)...)
+	assumed, unknown := assume(req.Config)
+	known := len(unknown) == 0
+	resp.Diagnostics.Append(assumed.Get(ctx, &model)...)
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	unknown := model.assume()
-	known := len(unknown) == 0
+	if unknown["endpoint"] {
+		model.Endpoint = types.StringValue(defaultEndpoint)
+	}
 	config, diags := model.brokerConfig(ctx)
 	config.UserAgent = fmt.Sprintf("terraform-provider-rabbitmqdelay/%s (Terraform %s)", p.version,
 		req.TerraformVersion)
@@ -242,66 +245,35 @@ func (p *rabbitmqdelay) Configure(
 	resp.ActionData = shared
 }
 
-// assume puts harmless values in the place of unknown ones, so that the others can be checked. It returns the names of
-// these attributes.
-func (m *providerModel) assume() map[string]bool {
-	unknown := map[string]bool{}
-	for name, value := range m.texts() {
-		if value.IsUnknown() {
-			unknown[name], *value = true, types.StringNull()
+// assume puts null in the place of values that are not known, so that the others can be checked. Unknown are the names
+// of these attributes.
+func assume(config tfsdk.Config) (assumed tfsdk.Config, unknown map[string]bool) {
+	given, values := map[string]tftypes.Value{}, map[string]tftypes.Value{}
+	unknown = map[string]bool{}
+	_ = config.Raw.As(&given) // which is an object
+	for name, value := range given {
+		if values[name] = value; !value.IsFullyKnown() {
+			unknown[name], values[name] = true, tftypes.NewValue(value.Type(), nil)
 		}
 	}
-	if unknown["endpoint"] {
-		m.Endpoint = types.StringValue(defaultEndpoint)
+	if len(unknown) > 0 {
+		config.Raw = tftypes.NewValue(config.Raw.Type(), values)
 	}
-	if m.Insecure.IsUnknown() {
-		unknown["insecure"], m.Insecure = true, types.BoolNull()
-	}
-	for name, value := range map[string]*tfvalue.Duration{"request_timeout": &m.RequestTimeout,
-		"retry_timeout": &m.RetryTimeout} {
-		if value.IsUnknown() {
-			unknown[name], *value = true, tfvalue.DurationNull()
-		}
-	}
-	if m.MaxParallelRequests.IsUnknown() {
-		unknown["max_parallel_requests"], m.MaxParallelRequests = true, types.Int64Null()
-	}
-	if m.Headers.IsUnknown() || slices.ContainsFunc(slices.Collect(maps.Values(m.Headers.Elements())),
-		attr.Value.IsUnknown) {
-		unknown["headers"], m.Headers = true, types.MapNull(types.StringType)
-	}
-	return unknown
-}
-
-// texts are the attributes that are texts, by their names.
-func (m *providerModel) texts() map[string]*types.String {
-	return map[string]*types.String{
-		"endpoint": &m.Endpoint, "username": &m.Username, "password": &m.Password, "amqp_uri": &m.AMQPURI,
-		"cacert_file": &m.CACertFile, "cacert_pem": &m.CACertPEM, "clientcert_file": &m.ClientCertFile,
-		"clientkey_file": &m.ClientKeyFile, "proxy": &m.Proxy,
-	}
+	return config, unknown
 }
 
 // brokerConfig fills in the environment and the defaults.
 func (m providerModel) brokerConfig(ctx context.Context) (rabbit.Config, diag.Diagnostics) {
 	var diags diag.Diagnostics
-	for name, value := range m.texts() {
-		if value.IsNull() {
-			*value = types.StringValue(os.Getenv(variables[name]))
-		}
-	}
 	config := rabbit.Config{
-		Endpoint:            m.Endpoint.ValueString(),
-		Username:            m.Username.ValueString(),
-		Password:            m.Password.ValueString(),
-		AMQPURI:             m.AMQPURI.ValueString(),
-		Proxy:               m.Proxy.ValueString(),
+		Endpoint:            cmp.Or(textOf("endpoint", m.Endpoint), defaultEndpoint),
+		Username:            textOf("username", m.Username),
+		Password:            textOf("password", m.Password),
+		AMQPURI:             textOf("amqp_uri", m.AMQPURI),
+		Proxy:               textOf("proxy", m.Proxy),
 		RequestTimeout:      rabbit.DefaultRequestTimeout,
 		RetryTimeout:        rabbit.DefaultRetryTimeout,
 		MaxParallelRequests: rabbit.DefaultMaxParallelRequests,
-	}
-	if config.Endpoint == "" {
-		config.Endpoint = defaultEndpoint
 	}
 	if isLoopback(config.Endpoint) && config.Username == "" && config.Password == "" {
 		config.Username, config.Password = "guest", "guest"
@@ -319,10 +291,10 @@ func (m providerModel) brokerConfig(ctx context.Context) (rabbit.Config, diag.Di
 	config.Insecure = m.isInsecure(&diags)
 	config.CACertPEM = []byte(m.CACertPEM.ValueString())
 	if len(config.CACertPEM) == 0 {
-		config.CACertPEM = readFile(&diags, "cacert_file", m.CACertFile.ValueString())
+		config.CACertPEM = readFile(&diags, "cacert_file", m.CACertFile)
 	}
-	config.ClientCertPEM = readFile(&diags, "clientcert_file", m.ClientCertFile.ValueString())
-	config.ClientKeyPEM = readFile(&diags, "clientkey_file", m.ClientKeyFile.ValueString())
+	config.ClientCertPEM = readFile(&diags, "clientcert_file", m.ClientCertFile)
+	config.ClientKeyPEM = readFile(&diags, "clientkey_file", m.ClientKeyFile)
 	if !m.Headers.IsNull() {
 		diags.Append(m.Headers.ElementsAs(ctx, &config.Headers, false)...)
 	}
@@ -331,6 +303,14 @@ func (m providerModel) brokerConfig(ctx context.Context) (rabbit.Config, diag.Di
 		config.MaxParallelRequests = int(m.MaxParallelRequests.ValueInt64())
 	}
 	return config, diags
+}
+
+// textOf is the value of an attribute, or of the environment variable that stands in for it.
+func textOf(attribute string, value types.String) string {
+	if value.IsNull() {
+		return os.Getenv(variables[attribute])
+	}
+	return value.ValueString()
 }
 
 // isInsecure asks the environment if the attribute is not given.
@@ -394,7 +374,8 @@ func hostIn(endpoint string) string {
 	return u.Hostname()
 }
 
-func readFile(diags *diag.Diagnostics, attribute, name string) []byte {
+func readFile(diags *diag.Diagnostics, attribute string, value types.String) []byte {
+	name := textOf(attribute, value)
 	if name == "" {
 		return nil
 	}

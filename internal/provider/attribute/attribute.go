@@ -170,7 +170,7 @@ func Duration[C any](of func(*C) *time.Duration) *Field[C] {
 			return schema.StringAttribute{CustomType: tfvalue.DurationType{}, Optional: true, Computed: a.Decided,
 				MarkdownDescription: a.Doc}
 		},
-		read: func(c *C, value attr.Value) { *of(c) = durationIn(value) },
+		read: func(c *C, value attr.Value) { *of(c) = tfvalue.DurationOf(value) },
 		show: func(c *C) attr.Value {
 			if *of(c) == 0 {
 				return tfvalue.DurationNull()
@@ -193,7 +193,7 @@ func Durations[C any](of func(*C) *[]time.Duration, shown func(*C) []time.Durati
 			given, _ := value.(types.List)
 			*of(c) = nil
 			for _, each := range given.Elements() {
-				*of(c) = append(*of(c), durationIn(each))
+				*of(c) = append(*of(c), tfvalue.DurationOf(each))
 			}
 		},
 		show: func(c *C) attr.Value {
@@ -222,15 +222,10 @@ func Durations[C any](of func(*C) *[]time.Duration, shown func(*C) []time.Durati
 
 // CheckDuration says why a given duration is wrong.
 func CheckDuration(value attr.Value) string {
-	if d := durationIn(value); d <= 0 {
+	if d := tfvalue.DurationOf(value); d <= 0 {
 		return fmt.Sprintf("is %s; it has to be positive", delay.DurationText(d))
 	}
 	return ""
-}
-
-func durationIn(value attr.Value) time.Duration {
-	given, _ := value.(tfvalue.Duration)
-	return tfvalue.DurationOf(given)
 }
 
 // Texts is a field for a list of texts.
@@ -345,7 +340,7 @@ func (v Values) IsTrue(name string) bool {
 }
 
 // Duration is the duration of that name, zero if it is not known or not given.
-func (v Values) Duration(name string) time.Duration { return durationIn(v[name]) }
+func (v Values) Duration(name string) time.Duration { return tfvalue.DurationOf(v[name]) }
 
 // Object is a value for Terraform.
 func (v Values) Object() types.Object {

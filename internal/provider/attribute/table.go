@@ -123,7 +123,7 @@ func (t *Table[C]) SetComputed(plan, config, before Values) delay.Errors {
 		if value, isKnown := known[a.Name]; isKnown {
 			plan[a.Name] = value
 		} else {
-			plan[a.Name] = unknownLike(plan[a.Name])
+			plan[a.Name] = tfvalue.Unknown(plan[a.Name].Type(context.Background()))
 		}
 	}
 	return errs
@@ -214,9 +214,4 @@ func keepTimeouts(planned timeouts.Value, state attr.Value) timeouts.Value {
 	}
 	planned.Object = types.ObjectValueMust(planned.AttributeTypes(context.Background()), kept)
 	return planned
-}
-
-// unknownLike is the unknown value of the same type.
-func unknownLike(value attr.Value) attr.Value {
-	return tfvalue.Unknown(value.Type(context.Background()))
 }

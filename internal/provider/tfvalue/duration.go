@@ -54,7 +54,7 @@ func DurationNull() Duration { return Duration{basetypes.NewStringNull()} }
 func DurationUnknown() Duration { return Duration{basetypes.NewStringUnknown()} }
 
 // DurationOf is zero where no duration is given. The framework has asked ValidateAttribute about all that it has read.
-func DurationOf(value Duration) time.Duration {
+func DurationOf(value attr.Value) time.Duration {
 	d, _ := DurationIn(value)
 	return d
 }
