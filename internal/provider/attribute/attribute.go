@@ -310,21 +310,16 @@ func ValuesOf(ctx context.Context, from interface {
 	diags := from.Get(ctx, &object)
 	v := object.Attributes()
 	for _, name := range slices.Sorted(maps.Keys(v)) {
-		diags.Append(CheckType(ctx, name, v[name])...)
+		if checked, ok := v[name].(xattr.ValidateableAttribute); ok {
+			var resp xattr.ValidateAttributeResponse
+			checked.ValidateAttribute(ctx, xattr.ValidateAttributeRequest{Path: path.Root(name)}, &resp)
+			diags.Append(resp.Diagnostics...)
+		}
 		if dynamic, is := v[name].(types.Dynamic); is && dynamic.IsUnderlyingValueNull() {
 			v[name] = types.DynamicNull() // of whatever type the null is
 		}
 	}
 	return v, diags
-}
-
-// CheckType says why the type of a value does not take it.
-func CheckType(ctx context.Context, name string, value attr.Value) diag.Diagnostics {
-	var resp xattr.ValidateAttributeResponse
-	if checked, ok := value.(xattr.ValidateableAttribute); ok {
-		checked.ValidateAttribute(ctx, xattr.ValidateAttributeRequest{Path: path.Root(name)}, &resp)
-	}
-	return resp.Diagnostics
 }
 
 // Text is the text of that name, empty if it is not known or not given.

@@ -215,14 +215,8 @@ func destinationName(x attribute.Resolved[delay.Destination]) string {
 func sayOfDestination(
 	_ context.Context, r *managed[delay.Destination], c *change[delay.Destination], result engine.Result, err error,
 ) (diags diag.Diagnostics) {
-	x, has := c.gets, c.gets
-	if c.after == nil {
-		x = c.had
-	}
-	if c.before != nil && !result.IsNew {
-		has = c.had
-	}
-	d := diagnose.Destination{Vhost: c.engine.Vhost, Binding: bindingOf(x.Desired), Options: c.engine.Options}
+	_, has := c.left(result)
+	d := diagnose.Destination{Vhost: c.engine.Vhost, Binding: bindingOf(c.is.Desired), Options: c.engine.Options}
 	stays := d
 	stays.Binding = bindingOf(has.Desired)
 	var unfinished *engine.UnfinishedError

@@ -52,18 +52,17 @@ func lookAtRemoval(
 	ctx, cancel := context.WithTimeout(rabbit.WithoutRetries(ctx), lookTimeout)
 	defer cancel()
 	c := &change[delay.Destination]{before: p.state, private: p.req.Private}
-	if wrong := r.resolve(ctx, c, p.state); wrong.HasError() {
+	if wrong := r.resolve(ctx, c); wrong.HasError() {
 		return nil
 	}
-	return lookAhead(ctx, r, c, c.had)
+	return lookAhead(ctx, r, c)
 }
 
 // lookAhead says what a change would meet.
 func lookAhead(
 	ctx context.Context, r *managed[delay.Destination], c *change[delay.Destination],
-	of attribute.Resolved[delay.Destination],
 ) diag.Diagnostics {
-	d := diagnose.Destination{Vhost: c.engine.Vhost, Binding: bindingOf(of.Desired), Options: c.engine.Options}
+	d := diagnose.Destination{Vhost: c.engine.Vhost, Binding: bindingOf(c.is.Desired), Options: c.engine.Options}
 	return d.Ahead(r.Connection.Engine.Preview(ctx, c.engine))
 }
 
@@ -143,13 +142,13 @@ func checkNames(
 	}
 	ctx, cancel := context.WithTimeout(rabbit.WithoutRetries(ctx), timeout)
 	defer cancel()
-	if wrong := r.resolve(ctx, c, c.after); wrong.HasError() {
+	if wrong := r.resolve(ctx, c); wrong.HasError() {
 		return diags
 	}
 	options := &c.engine.Options
 	options.DeliveryPlanned, options.BehindClassic = ends, isBehindClassic(config, planned)
 	options.DestinationPlanned = slices.ContainsFunc(planned, leadsTo)
-	return append(diags, lookAhead(ctx, r, c, c.gets)...)
+	return append(diags, lookAhead(ctx, r, c)...)
 }
 
 // misnamedInPlan checks the names by what the plan has, and tells whether that includes what ends in the delivery

@@ -45,11 +45,7 @@ func TestDestinationKnowsItsOwn(t *testing.T) {
 	r := &managed[delay.Destination]{kind: destinations}
 	sides := func(kept private.State, before, after attribute.Values) (bindings [2][]topology.Binding) {
 		c := &change[delay.Destination]{before: before, after: after, private: kept}
-		now := after
-		if now == nil {
-			now = before
-		}
-		if diags := r.resolve(t.Context(), c, now); diags.HasError() {
+		if diags := r.resolve(t.Context(), c); diags.HasError() {
 			t.Fatal(diags)
 		}
 		if after != nil {

@@ -77,10 +77,21 @@ type change[C any] struct {
 	before, after attribute.Values
 	// had and gets are what they stand for.
 	had, gets attribute.Resolved[C]
-	engine    engine.Change
-	private   private.State
+	// now and is are those after the change, in a destroy those before it.
+	now     attribute.Values
+	is      attribute.Resolved[C]
+	engine  engine.Change
+	private private.State
 	// owner is the owner's mark of a cascade or ladder, empty in a destroy if it has none.
 	owner string
+}
+
+// left are the state after a change with this result, and what it stands for.
+func (c *change[C]) left(result engine.Result) (attribute.Values, attribute.Resolved[C]) {
+	if c.before != nil && !result.IsNew {
+		return c.before, c.had
+	}
+	return c.after, c.gets
 }
 
 // planning is a plan as it is made.
@@ -170,19 +181,20 @@ func (k *kind[C]) lostKeys(before, after C) map[string]string {
 }
 
 // resolve works out what the two sides of a change stand for.
-func (r *managed[C]) resolve(ctx context.Context, c *change[C], now attribute.Values) (diags diag.Diagnostics) {
-	c.engine = engine.Change{Kind: r.kind.name, Vhost: now.Text("vhost"), Options: optionsOf(now)}
+func (r *managed[C]) resolve(ctx context.Context, c *change[C]) (diags diag.Diagnostics) {
 	var more diag.Diagnostics
 	if c.before != nil {
 		c.had, more = r.kind.Of(c.before)
-		c.engine.Before = c.had.Desired
+		c.now, c.is = c.before, c.had
 		diags.Append(diagnose.OfState(more)...)
 	}
 	if c.after != nil {
 		c.gets, more = r.kind.Of(c.after)
-		c.engine.After = c.gets.Desired
+		c.now, c.is = c.after, c.gets
 		diags.Append(more...)
 	}
+	c.engine = engine.Change{Kind: r.kind.name, Vhost: c.now.Text("vhost"), Options: optionsOf(c.now),
+		Before: c.had.Desired, After: c.gets.Desired}
 	if diags.HasError() {
 		return diags
 	}

@@ -157,18 +157,14 @@ func (r *managed[C]) Delete(ctx context.Context, req resource.DeleteRequest, res
 
 // write makes a change. The state is nil if there is none then, or it is as it was.
 func (r *managed[C]) write(ctx context.Context, c *change[C]) (state attribute.Values, diags diag.Diagnostics) {
-	now := c.after
-	if now == nil {
-		now = c.before
-	}
-	diags = r.resolve(ctx, c, now)
+	diags = r.resolve(ctx, c)
 	if !diags.HasError() && !r.Connection.IsKnown() {
 		diags.Append(diagnose.NotConfigured("the broker cannot be reached"))
 	}
 	if diags.HasError() {
 		return nil, diags
 	}
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout(now, c.verb))
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout(c.now, c.verb))
 	defer cancel()
 	result, err := r.Connection.Engine.Apply(ctx, c.engine)
 	diags.Append(r.kind.say(ctx, r, c, result, err)...)
@@ -178,10 +174,7 @@ func (r *managed[C]) write(ctx context.Context, c *change[C]) (state attribute.V
 	if result.There == nil || c.after == nil {
 		return nil, diags
 	}
-	state = c.after
-	if c.before != nil && !result.IsNew {
-		state = c.before
-	}
+	state, _ = c.left(result)
 	diags.Append(r.kind.SetActual(state, *result.There)...)
 	if r.kind.remember != nil {
 		diags.Append(r.kind.remember(ctx, c, result)...)

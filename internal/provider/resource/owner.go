@@ -74,11 +74,8 @@ func newOwner() string {
 // rememberTopology notes the owner's mark of a cascade or ladder that there is, or may be, after a change. It notes
 // which damages the state has.
 func rememberTopology[C any](ctx context.Context, c *change[C], result engine.Result) diag.Diagnostics {
-	has := c.gets.Desired
-	if c.before != nil && !result.IsNew {
-		has = c.had.Desired
-	}
+	_, has := c.left(result)
 	diags := private.Set(ctx, c.private, ownerKey, c.owner)
 	return append(diags,
-		private.Set(ctx, c.private, damagesKey, health.Keys(health.Damages(has, *result.There, nil)))...)
+		private.Set(ctx, c.private, damagesKey, health.Keys(health.Damages(has.Desired, *result.There, nil)))...)
 }

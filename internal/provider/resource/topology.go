@@ -47,11 +47,7 @@ func topologySubject[C any](r *managed[C], x attribute.Resolved[C], v attribute.
 func sayOfTopology[C any](
 	ctx context.Context, r *managed[C], c *change[C], result engine.Result, err error,
 ) diag.Diagnostics {
-	x, now := c.gets, c.after
-	if now == nil {
-		x, now = c.had, c.before
-	}
-	s := topologySubject(r, x, now)
+	s := topologySubject(r, c.is, c.now)
 	return append(s.Explain(ctx, c.verb, err), s.Outcome(c.engine.Before, result, err == nil)...)
 }
 
