@@ -19,7 +19,6 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/importid"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/private"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
@@ -243,7 +242,7 @@ func sayOfDestination(
 // have got further than the state says.
 func readDestination(
 	ctx context.Context, r *managed[delay.Destination], x attribute.Resolved[delay.Destination], state attribute.Values,
-	kept private.State,
+	kept privateState,
 ) (there *topology.Topology, diags diag.Diagnostics) {
 	all, mark, diags := own(ctx, r, kept, x, state)
 	if diags.HasError() {
@@ -314,7 +313,7 @@ func checkDestinationIdentity(id attribute.Values) string {
 
 // findDestination looks for a binding, whoever made it: the plain one if there is one, else the only one with a mark.
 func findDestination(
-	ctx context.Context, r *managed[delay.Destination], id attribute.Values, kept private.State,
+	ctx context.Context, r *managed[delay.Destination], id attribute.Values, kept privateState,
 ) (found delay.Destination, diags diag.Diagnostics) {
 	b := place(id)
 	d := diagnose.Destination{Vhost: id.Text("vhost"), Binding: b}

@@ -14,7 +14,6 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/importid"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/private"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -68,11 +67,11 @@ type owner struct {
 // private state if the provider's process ends in the middle of an apply (Terraform 1.11.4). The binding is then the
 // only one with a mark, if there is one alone.
 func own(
-	ctx context.Context, r *managed[delay.Destination], kept private.State, x attribute.Resolved[delay.Destination],
+	ctx context.Context, r *managed[delay.Destination], kept privateState, x attribute.Resolved[delay.Destination],
 	state attribute.Values,
 ) (all []topology.Binding, mark string, diags diag.Diagnostics) {
 	o := owner{Mark: rand.Text()}
-	isKept, diags := private.Get(ctx, kept, ownerKey, &o)
+	isKept, diags := getPrivate(ctx, kept, ownerKey, &o)
 	if b := bindingOf(x.Desired); !isKept && r.Connection.IsKnown() {
 		there, err := r.Connection.Client.Vhost(x.Config.Vhost).BindingsFrom(ctx, b.Source)
 		marked := topology.NewBindings(there...).Where(
@@ -97,7 +96,7 @@ func own(
 
 // keepOwner notes which of the bindings that are there are the destination's own.
 func keepOwner(
-	ctx context.Context, kept private.State, vhost, mark string, there topology.Bindings,
+	ctx context.Context, kept privateState, vhost, mark string, there topology.Bindings,
 ) diag.Diagnostics {
 	o := owner{Mark: mark}
 	for b := range there {
@@ -105,7 +104,7 @@ func keepOwner(
 			o.Plain = importid.Binding(vhost, b)
 		}
 	}
-	return private.Set(ctx, kept, ownerKey, o)
+	return setPrivate(ctx, kept, ownerKey, o)
 }
 
 // prepareDestination has all bindings of the destination before the change, and marks the one after it.

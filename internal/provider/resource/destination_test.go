@@ -12,7 +12,6 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/private"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -43,7 +42,7 @@ func (k keptInMemory) SetKey(_ context.Context, key string, value []byte) diag.D
 // one that was imported.
 func TestDestinationKnowsItsOwn(t *testing.T) {
 	r := &managed[delay.Destination]{kind: destinations}
-	sides := func(kept private.State, before, after attribute.Values) (bindings [2][]topology.Binding) {
+	sides := func(kept privateState, before, after attribute.Values) (bindings [2][]topology.Binding) {
 		c := &change[delay.Destination]{before: before, after: after, private: kept}
 		if diags := r.resolve(t.Context(), c); diags.HasError() {
 			t.Fatal(diags)

@@ -17,7 +17,6 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/connection"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/private"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -40,7 +39,7 @@ type kind[C any] struct {
 	parseID       func(id string) (attribute.Values, error)
 	checkIdentity func(id attribute.Values) string
 	// find reads the configuration of what has an identity off the broker.
-	find func(ctx context.Context, r *managed[C], id attribute.Values, kept private.State) (C, diag.Diagnostics)
+	find func(ctx context.Context, r *managed[C], id attribute.Values, kept privateState) (C, diag.Diagnostics)
 	// recognize reads the configuration of what has an entry exchange off the broker.
 	recognize func(ctx context.Context, look recognize.Lookup, vhost, entry string) (C, error)
 	// beside says what an import leaves out or assumes, by all that the vhost has. Nil is for nothing.
@@ -53,7 +52,7 @@ type kind[C any] struct {
 	say      func(ctx context.Context, r *managed[C], c *change[C], result engine.Result, err error) diag.Diagnostics
 	remember func(ctx context.Context, c *change[C], result engine.Result) diag.Diagnostics
 	// read looks what there is of a state: nil if all is gone.
-	read func(ctx context.Context, r *managed[C], x attribute.Resolved[C], state attribute.Values, kept private.State) (
+	read func(ctx context.Context, r *managed[C], x attribute.Resolved[C], state attribute.Values, kept privateState) (
 		there *topology.Topology, diags diag.Diagnostics)
 	// complete plans what depends on the state, which is nil for a create.
 	complete func(plan, state attribute.Values)
@@ -81,7 +80,7 @@ type change[C any] struct {
 	now     attribute.Values
 	is      attribute.Resolved[C]
 	engine  engine.Change
-	private private.State
+	private privateState
 	// owner is the owner's mark of a cascade or ladder, empty in a destroy if it has none.
 	owner string
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/private"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -97,7 +96,7 @@ func standInForLadder(c *delay.LadderConfig, unknown map[string]bool) {
 
 // findLadder finds a ladder, and says what an import of it leaves out or assumes.
 func findLadder(
-	ctx context.Context, r *managed[delay.LadderConfig], id attribute.Values, kept private.State,
+	ctx context.Context, r *managed[delay.LadderConfig], id attribute.Values, kept privateState,
 ) (found delay.LadderConfig, diags diag.Diagnostics) {
 	if found, diags = findTopology(ctx, r, id, kept); diags.HasError() {
 		return found, diags

@@ -10,21 +10,16 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/connection"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/private"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// addressKey is where the private data keep which address they are for. Terraform hands them from the first half of a
-// replacement to the second one. With -minimal-refresh, it plans what changes a second time, after it has read it.
-const addressKey = "address"
-
 // keepAddress has the private data know their address.
-func keepAddress(ctx context.Context, kept private.State) (id string, diags diag.Diagnostics) {
-	isKept, diags := private.Get(ctx, kept, addressKey, &id)
+func keepAddress(ctx context.Context, kept privateState) (id string, diags diag.Diagnostics) {
+	isKept, diags := getPrivate(ctx, kept, addressKey, &id)
 	if !isKept {
 		id = rand.Text()
-		diags.Append(private.Set(ctx, kept, addressKey, id)...)
+		diags.Append(setPrivate(ctx, kept, addressKey, id)...)
 	}
 	return id, diags
 }
@@ -40,7 +35,7 @@ func (r *managed[C]) note(ctx context.Context, p planning[C]) (diags diag.Diagno
 	if p.state != nil && p.plan != nil {
 		a.ID, diags = keepAddress(ctx, p.resp.Private)
 	} else {
-		_, diags = private.Get(ctx, p.req.Private, addressKey, &a.ID)
+		_, diags = getPrivate(ctx, p.req.Private, addressKey, &a.ID)
 	}
 	holds, more := r.held(ctx, p)
 	a.Holds = holds
@@ -70,11 +65,11 @@ func (r *managed[C]) settle(ctx context.Context, c *change[C]) diag.Diagnostics 
 	if !a.Goes {
 		a.Declares = r.planned(c.after, &c.gets)
 	}
-	_, diags := private.Get(ctx, c.private, addressKey, &a.ID)
+	_, diags := getPrivate(ctx, c.private, addressKey, &a.ID)
 	id := a.ID
 	if c.after != nil && (c.before == nil || id == "") {
 		id = rand.Text()
-		diags.Append(private.Set(ctx, c.private, addressKey, id)...)
+		diags.Append(setPrivate(ctx, c.private, addressKey, id)...)
 	}
 	r.Connection.Planned.Done(a, id)
 	return diags

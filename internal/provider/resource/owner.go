@@ -10,26 +10,16 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/private"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 )
-
-// ownerKey is where the private state keeps the owner's mark of a cascade or ladder, and those of a destination.
-const ownerKey = "owner"
-
-// inFlightKey is where the private state keeps what Read counted, for the warnings of plans.
-const inFlightKey = "in_flight"
-
-// damagesKey is where it keeps the keys of the damages that the state has. An apply says those alone that came later.
-const damagesKey = "damages"
 
 // owner is the owner's mark of a cascade or ladder that the private state has, empty if there is none. An import has no
 // private state yet. Terraform loses it if the provider's process ends in the middle of an apply (1.11.4). Then it is
 // the mark that is on the broker.
 func (r *managed[C]) owner(
-	ctx context.Context, kept private.State, v attribute.Values,
+	ctx context.Context, kept privateState, v attribute.Values,
 ) (owner string, diags diag.Diagnostics) {
-	_, diags = private.Get(ctx, kept, ownerKey, &owner)
+	_, diags = getPrivate(ctx, kept, ownerKey, &owner)
 	counted, _ := kept.GetKey(ctx, inFlightKey)
 	if owner != "" || counted != nil || r.kind.recognize == nil || !r.Connection.IsKnown() {
 		return owner, diags
@@ -50,7 +40,7 @@ func (r *managed[C]) owner(
 func prepareTopology[C any](ctx context.Context, r *managed[C], c *change[C]) (diags diag.Diagnostics) {
 	if c.before != nil {
 		c.owner, diags = r.owner(ctx, c.private, c.before)
-		_, more := private.Get(ctx, c.private, damagesKey, &c.engine.Options.Known)
+		_, more := getPrivate(ctx, c.private, damagesKey, &c.engine.Options.Known)
 		diags.Append(more...)
 	}
 	if c.owner == "" && c.after != nil {
@@ -75,7 +65,7 @@ func newOwner() string {
 // which damages the state has.
 func rememberTopology[C any](ctx context.Context, c *change[C], result engine.Result) diag.Diagnostics {
 	_, has := c.left(result)
-	diags := private.Set(ctx, c.private, ownerKey, c.owner)
+	diags := setPrivate(ctx, c.private, ownerKey, c.owner)
 	return append(diags,
-		private.Set(ctx, c.private, damagesKey, health.Keys(health.Damages(has.Desired, *result.There, nil)))...)
+		setPrivate(ctx, c.private, damagesKey, health.Keys(health.Damages(has.Desired, *result.There, nil)))...)
 }

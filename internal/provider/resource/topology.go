@@ -14,7 +14,6 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/importid"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/private"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -67,7 +66,7 @@ func checkEntryIdentity(id attribute.Values) string {
 
 // findTopology looks for a cascade or ladder, whoever declared it.
 func findTopology[C any](
-	ctx context.Context, r *managed[C], id attribute.Values, _ private.State,
+	ctx context.Context, r *managed[C], id attribute.Values, _ privateState,
 ) (found C, diags diag.Diagnostics) {
 	vhost, entry := id.Text("vhost"), id.Text("entry_exchange")
 	found, err := r.kind.recognize(ctx, r.Connection.Client.Vhost(vhost), vhost, entry)
@@ -84,13 +83,13 @@ func findTopology[C any](
 
 // readTopology reads the objects of a cascade or ladder, and says in what they differ.
 func readTopology[C any](
-	ctx context.Context, r *managed[C], x attribute.Resolved[C], state attribute.Values, kept private.State,
+	ctx context.Context, r *managed[C], x attribute.Resolved[C], state attribute.Values, kept privateState,
 ) (there *topology.Topology, diags diag.Diagnostics) {
 	address, diags := keepAddress(ctx, kept)
 	owner, more := r.owner(ctx, kept, state)
 	diags.Append(more...)
 	if owner != "" {
-		diags.Append(private.Set(ctx, kept, ownerKey, owner)...)
+		diags.Append(setPrivate(ctx, kept, ownerKey, owner)...)
 	}
 	if diags.HasError() {
 		return nil, diags
@@ -109,7 +108,7 @@ func readTopology[C any](
 	damages := health.Damages(x.Desired, found.Topology, found.Status)
 	diags.Append(s.Drift(damages)...)
 	diags.Append(s.Warnings(found.Findings)...)
-	diags.Append(private.Set(ctx, kept, damagesKey, health.Keys(damages))...)
-	diags.Append(private.Set(ctx, kept, inFlightKey, diagnose.CountWaiting(x.Desired, found.State))...)
+	diags.Append(setPrivate(ctx, kept, damagesKey, health.Keys(damages))...)
+	diags.Append(setPrivate(ctx, kept, inFlightKey, diagnose.CountWaiting(x.Desired, found.State))...)
 	return &found.Topology, diags
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/private"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -151,7 +150,7 @@ func (r *managed[C]) prior(state attribute.Values) diagnose.Subject {
 // waiting is what the last refresh counted, nil if that is not known.
 func (p planning[C]) waiting(ctx context.Context) (*diagnose.Waiting, diag.Diagnostics) {
 	var waits diagnose.Waiting
-	if found, diags := private.Get(ctx, p.req.Private, inFlightKey, &waits); !found {
+	if found, diags := getPrivate(ctx, p.req.Private, inFlightKey, &waits); !found {
 		return nil, diags
 	}
 	return &waits, nil
