@@ -14,6 +14,8 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
 )
 
+var unknownDuration = tfvalue.Unknown(tfvalue.DurationType{})
+
 // known is like a configuration of three lines, with further values.
 func known(further attribute.Values) attribute.Values {
 	config := nothing(cascades)
@@ -76,15 +78,15 @@ func TestUnknownValues(t *testing.T) {
 		"levels beside a base": {attribute.Values{"levels": types.Int64Unknown(), "base": types.Int64Value(2)},
 			[]string{"levels", "max_delay", "lookahead", "entry_exchange", "exchanges", "queues", "bindings",
 				"publisher", "summary", "units"}},
-		"max_delay": {attribute.Values{"levels": types.Int64Null(), "max_delay": tfvalue.DurationUnknown()},
+		"max_delay": {attribute.Values{"levels": types.Int64Null(), "max_delay": unknownDuration},
 			[]string{"max_delay", "queues", "bindings", "publisher", "summary"}},
 		"max_delay beside a base": {attribute.Values{"levels": types.Int64Null(), "base": types.Int64Value(2),
-			"max_delay": tfvalue.DurationUnknown()}, []string{"levels", "max_delay", "lookahead", "entry_exchange",
+			"max_delay": unknownDuration}, []string{"levels", "max_delay", "lookahead", "entry_exchange",
 			"exchanges", "queues", "bindings", "publisher", "summary", "units"}},
 		"units": {attribute.Values{"levels": types.Int64Null(), "units": types.ListUnknown(tfvalue.DurationType{})},
 			[]string{"units", "lookahead", "entry_exchange", "exchanges", "queues", "bindings", "publisher",
 				"summary"}},
-		"resolution": {attribute.Values{"resolution": tfvalue.DurationUnknown()},
+		"resolution": {attribute.Values{"resolution": unknownDuration},
 			[]string{"resolution", "units", "max_delay", "publisher", "queues", "bindings", "summary"}},
 		"exchange_name": {attribute.Values{"exchange_name": types.StringUnknown()},
 			[]string{"entry_exchange", "exchange_name", "exchanges", "publisher", "queues", "bindings"}},
@@ -124,7 +126,7 @@ func TestUnknownValues(t *testing.T) {
 				"queue_type", "queues", "resolution", "strict_keys", "summary", "units"}},
 		"max_delay beside units that do not reach the default": {attribute.Values{"levels": types.Int64Null(),
 			"units":     types.ListValueMust(tfvalue.DurationType{}, []attr.Value{tfvalue.DurationValue(time.Minute)}),
-			"max_delay": tfvalue.DurationUnknown()},
+			"max_delay": unknownDuration},
 			[]string{"bindings", "max_delay", "publisher", "queues", "summary"}},
 	}
 	for name, test := range tests {
@@ -163,7 +165,7 @@ func TestChecksOfUnknownValues(t *testing.T) {
 		},
 		"one unknown unit beside levels": {
 			attribute.Values{"units": types.ListValueMust(tfvalue.DurationType{}, []attr.Value{
-				tfvalue.DurationValue(8 * time.Second), tfvalue.DurationUnknown(),
+				tfvalue.DurationValue(8 * time.Second), unknownDuration,
 				tfvalue.DurationValue(2 * time.Second), tfvalue.DurationValue(time.Second)})}, nil,
 		},
 		"lookahead beside unknown levels": {
@@ -173,16 +175,16 @@ func TestChecksOfUnknownValues(t *testing.T) {
 			attribute.Values{"levels": types.Int64Unknown(), "lookahead": types.Int64Value(40)}, nil,
 		},
 		"levels and an unknown max_delay": {
-			attribute.Values{"max_delay": tfvalue.DurationUnknown()}, nil,
+			attribute.Values{"max_delay": unknownDuration}, nil,
 		},
 		"too many levels beside an unknown name": {
 			attribute.Values{"name": types.StringUnknown(), "levels": types.Int64Value(30)}, []string{"levels"},
 		},
 		"many levels beside an unknown resolution": {
-			attribute.Values{"resolution": tfvalue.DurationUnknown(), "levels": types.Int64Value(35)}, nil,
+			attribute.Values{"resolution": unknownDuration, "levels": types.Int64Value(35)}, nil,
 		},
 		"too many levels for any resolution": {
-			attribute.Values{"resolution": tfvalue.DurationUnknown(), "levels": types.Int64Value(40)}, nil,
+			attribute.Values{"resolution": unknownDuration, "levels": types.Int64Value(40)}, nil,
 		},
 		"an argument of its own beside unknown ones": {
 			attribute.Values{"queue_type": types.StringUnknown(),
@@ -196,11 +198,11 @@ func TestChecksOfUnknownValues(t *testing.T) {
 			attribute.Values{"queue_type": types.StringUnknown(), "max_length": types.Int64Value(5)}, nil,
 		},
 		"missing levels beside an unknown resolution": {
-			attribute.Values{"resolution": tfvalue.DurationUnknown(), "base": types.Int64Value(2),
+			attribute.Values{"resolution": unknownDuration, "base": types.Int64Value(2),
 				"levels": types.Int64Null()}, nil,
 		},
 		"an unknown resolution alone": { // which may be null
-			attribute.Values{"resolution": tfvalue.DurationUnknown(), "levels": types.Int64Null()}, nil,
+			attribute.Values{"resolution": unknownDuration, "levels": types.Int64Null()}, nil,
 		},
 	}
 	for name, test := range tests {

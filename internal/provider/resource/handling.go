@@ -30,7 +30,7 @@ func handling[C any](docs handlingDocs) []attribute.Attribute[C] {
 		{Name: "force_destroy", Schema: offByDefault(docs.forceDestroy), Default: false},
 		{Name: "drain_timeout", Check: attribute.CheckDuration, Schema: schema.StringAttribute{Optional: true,
 			CustomType: tfvalue.DurationType{}, MarkdownDescription: docs.drainTimeout}},
-		{Name: "timeouts", Schema: timeoutsAttribute(context.Background(), " plus `drain_timeout`")},
+		{Name: "timeouts", Schema: timeoutsAttribute()},
 	}
 }
 
@@ -42,14 +42,13 @@ func offByDefault(doc string) schema.Attribute {
 // defaultWriteTimeout is how long an operation that writes may take unless the timeouts attribute says otherwise.
 const defaultWriteTimeout = 10 * time.Minute
 
-// timeoutsAttribute is the timeouts attribute. Drained says what comes on top of the default where a drain may be
-// waited for.
-func timeoutsAttribute(ctx context.Context, drained string) schema.Attribute {
+func timeoutsAttribute() schema.Attribute {
+	const drained = " plus `drain_timeout`"
 	say := func(operation string, limit time.Duration, more string) string {
 		return fmt.Sprintf("How long %s may take, such as `90s`, `1h30m` or `1d`. Default: `%.0fm`%s.", operation,
 			limit.Minutes(), more)
 	}
-	nested, _ := timeouts.Attributes(ctx, timeouts.Opts{
+	nested, _ := timeouts.Attributes(context.Background(), timeouts.Opts{
 		Create: true, CreateDescription: say("a create", defaultWriteTimeout, ""),
 		Read: true, ReadDescription: say("a refresh", connection.DefaultReadTimeout, ""),
 		Update: true, UpdateDescription: say("an update", defaultWriteTimeout, drained),
@@ -92,11 +91,11 @@ func optionsOf(v attribute.Values) engine.Options {
 }
 
 // checkDrainTimeout makes sure that each operation that waits has the time for it.
-func checkDrainTimeout(_ context.Context, v attribute.Values) (diags diag.Diagnostics) {
-	drain := optionsOf(v).Guard.Drain
+func checkDrainTimeout(v attribute.Values) (diags diag.Diagnostics) {
 	if !tfvalue.IsGiven(v["drain_timeout"]) {
 		return nil
 	}
+	drain := v.Duration("drain_timeout")
 	for _, operation := range []string{"delete", "update"} {
 		if limit := writeTimeout(v, operation); limit <= drain {
 			diags.Append(diagnose.Invalid(path.Root("drain_timeout"), fmt.Errorf("drain_timeout is %s, which does not "+

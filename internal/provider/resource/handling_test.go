@@ -60,10 +60,10 @@ func TestTimeouts(t *testing.T) {
 func TestDrainTimeoutFitsIntoDays(t *testing.T) {
 	t.Parallel()
 	days := map[string]attr.Value{"delete": types.StringValue("1d"), "update": types.StringValue("2d")}
-	if diags := checkDrainTimeout(t.Context(), limited("23h", days)); len(diags) > 0 {
+	if diags := checkDrainTimeout(limited("23h", days)); len(diags) > 0 {
 		t.Errorf("23 hours do not fit into days: %v", diags)
 	}
-	diags := checkDrainTimeout(t.Context(), limited("24h", days))
+	diags := checkDrainTimeout(limited("24h", days))
 	const want = "drain_timeout is 1d, which does not fit into timeouts.delete, 1d."
 	if len(diags) != 1 || !strings.Contains(diags[0].Detail(), want) {
 		t.Errorf("a day in a day gives %v", diags)

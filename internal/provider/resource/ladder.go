@@ -15,7 +15,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
@@ -57,10 +56,10 @@ var ladders = &kind[delay.LadderConfig]{
 	displayName: func(x attribute.Resolved[delay.LadderConfig]) string {
 		return fmt.Sprintf("%s (%s)", cmp.Or(x.Config.Name, x.Desired.Entry), strings.Join(x.Config.Delays, ", "))
 	},
-	parseID: parseEntryID("retry.entry"), checkIdentity: checkEntryIdentity, find: findLadder, beside: besideLadder,
+	parseID: parseEntryID("retry.entry"), checkIdentity: checkEntryIdentity, find: findTopology[delay.LadderConfig],
 	prepare: prepareTopology[delay.LadderConfig], say: sayOfTopology[delay.LadderConfig],
 	remember: rememberTopology[delay.LadderConfig], read: readTopology[delay.LadderConfig],
-	complete: keepDeliveryType, twoWays: takesTwoWays, checkTogether: checkDeliversToQueue,
+	beside: besideLadder, complete: keepDeliveryType, twoWays: takesTwoWays, checkTogether: checkDeliversToQueue,
 	keys: func(c delay.LadderConfig) map[string]string { return delay.Ladder(c).Keys() },
 	look: func(ctx context.Context, r *managed[delay.LadderConfig], p planning[delay.LadderConfig]) {
 		lookAtTopology(ctx, r, p)
@@ -92,23 +91,6 @@ func standInForLadder(c *delay.LadderConfig, unknown map[string]bool) {
 			c.BindingKeys[label] = label
 		}
 	}
-}
-
-// findLadder finds a ladder, and says what an import of it leaves out or assumes.
-func findLadder(
-	ctx context.Context, r *managed[delay.LadderConfig], id attribute.Values, kept privateState,
-) (found delay.LadderConfig, diags diag.Diagnostics) {
-	if found, diags = findTopology(ctx, r, id, kept); diags.HasError() {
-		return found, diags
-	}
-	vhost := r.Connection.Client.Vhost(id.Text("vhost"))
-	there, err := engine.Inventory(ctx, vhost, recognize.CanBeEntry)
-	if err != nil { // no reason to refuse the import
-		s := diagnose.OfEntry(r.kind.name, vhost.Name(), id.Text("entry_exchange"))
-		failed := s.Failed("look for queues beside", err)
-		return found, append(diags, diagnose.Warning(failed.Summary(), "%s", failed.Detail()))
-	}
-	return found, append(diags, besideLadder(ctx, there, vhost.Name(), found)...)
 }
 
 // besideLadder names the queues that an import leaves out: a damaged delay queue is one of these. Where a missing

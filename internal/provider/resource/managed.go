@@ -70,7 +70,7 @@ func (r *managed[C]) ValidateConfig(
 	}
 	resp.Diagnostics.Append(diagnose.ConfigErrors(errs)...)
 	if len(errs) == 0 {
-		resp.Diagnostics.Append(checkDrainTimeout(ctx, config)...)
+		resp.Diagnostics.Append(checkDrainTimeout(config)...)
 	}
 }
 

@@ -64,21 +64,30 @@ func checkEntryIdentity(id attribute.Values) string {
 	return ""
 }
 
-// findTopology looks for a cascade or ladder, whoever declared it.
+// findTopology looks for a cascade or ladder, whoever declared it, and says what an import leaves out or assumes.
 func findTopology[C any](
 	ctx context.Context, r *managed[C], id attribute.Values, _ privateState,
 ) (found C, diags diag.Diagnostics) {
-	vhost, entry := id.Text("vhost"), id.Text("entry_exchange")
-	found, err := r.kind.recognize(ctx, r.Connection.Client.Vhost(vhost), vhost, entry)
+	vhost := r.Connection.Client.Vhost(id.Text("vhost"))
+	s := diagnose.OfEntry(r.kind.name, vhost.Name(), id.Text("entry_exchange"))
+	found, err := r.kind.recognize(ctx, vhost, s.Vhost, s.Desired.Entry)
 	var other *recognize.OtherEntryError
 	if errors.As(err, &other) {
 		err = fmt.Errorf("%w. Import that:\n\n%s", err,
-			diagnose.WaysToImport(other.Kind, importid.Entry(vhost, other.Entry)))
+			diagnose.WaysToImport(other.Kind, importid.Entry(s.Vhost, other.Entry)))
 	}
 	if err != nil {
-		return found, diag.Diagnostics{diagnose.OfEntry(r.kind.name, vhost, entry).Failed("import", err)}
+		return found, diag.Diagnostics{s.Failed("import", err)}
 	}
-	return found, diags
+	if r.kind.beside == nil {
+		return found, nil
+	}
+	there, err := engine.Inventory(ctx, vhost, recognize.CanBeEntry)
+	if err != nil { // no reason to refuse the import
+		failed := s.Failed("look for queues beside", err)
+		return found, diag.Diagnostics{diagnose.Warning(failed.Summary(), "%s", failed.Detail())}
+	}
+	return found, r.kind.beside(ctx, there, s.Vhost, found)
 }
 
 // readTopology reads the objects of a cascade or ladder, and says in what they differ.

@@ -50,9 +50,6 @@ func DurationValue(d time.Duration) Duration {
 // DurationNull is none.
 func DurationNull() Duration { return Duration{basetypes.NewStringNull()} }
 
-// DurationUnknown is one that is not known yet.
-func DurationUnknown() Duration { return Duration{basetypes.NewStringUnknown()} }
-
 // DurationOf is zero where no duration is given. The framework has asked ValidateAttribute about all that it has read.
 func DurationOf(value attr.Value) time.Duration {
 	d, _ := DurationIn(value)

@@ -58,7 +58,7 @@ func TestDurationsAreRead(t *testing.T) {
 			t.Errorf("%v is %s: %v", none, got, faults(t, given))
 		}
 	}
-	if !read(t, nil).Equal(tfvalue.DurationNull()) || !read(t, tftypes.UnknownValue).Equal(tfvalue.DurationUnknown()) {
+	if !read(t, nil).Equal(tfvalue.DurationNull()) || !read(t, tftypes.UnknownValue).Equal(tfvalue.Unknown(tfvalue.DurationType{})) {
 		t.Error("null and unknown are not read as such")
 	}
 }
