@@ -215,15 +215,6 @@ func (d Destination) unfinished(verb string, err *engine.UnfinishedError) diag.D
 	return withMore(d.Failed(verb, err.Err), "%s\n\n%s", notTakenBack(err.Err, err.Undo), fmt.Sprintf(stays, d))
 }
 
-// ExplainAll turns what a change has met into diagnostics, after its error.
-func (d Destination) ExplainAll(verb string, problems []engine.Problem, err error) diag.Diagnostics {
-	diags := d.Explain(verb, err)
-	for _, problem := range problems {
-		diags.Append(d.Explain(verb, problem.Cause)...)
-	}
-	return diags
-}
-
 // wasGone is for a binding that an apply has found gone and made again, and its plan did not know.
 func (d Destination) wasGone(err *engine.GoneError) diag.Diagnostic {
 	d.Binding = err.Binding

@@ -31,15 +31,15 @@ func ListResources() []func() list.ListResource {
 			"ends there. Default: all delivery exchanges of cascades and ladders."}
 	return []func() list.ListResource{
 		func() list.ListResource {
-			return &lister{kind: recognize.KindCascade, find: declared(resources.FindCascades), schema: schema.Schema{
+			return &lister{kind: recognize.KindCascade, find: resources.FindCascades, schema: schema.Schema{
 				MarkdownDescription: cascadesDescription, Attributes: map[string]schema.Attribute{"vhost": vhost}}}
 		},
 		func() list.ListResource {
-			return &lister{kind: recognize.KindLadder, find: declared(resources.FindLadders), schema: schema.Schema{
+			return &lister{kind: recognize.KindLadder, find: resources.FindLadders, schema: schema.Schema{
 				MarkdownDescription: laddersDescription, Attributes: map[string]schema.Attribute{"vhost": vhost}}}
 		},
 		func() list.ListResource {
-			return &lister{kind: "destination", find: findDestinations, schema: schema.Schema{
+			return &lister{kind: "destination", find: resources.FindDestinations, schema: schema.Schema{
 				MarkdownDescription: destinationsDescription,
 				Attributes:          map[string]schema.Attribute{"vhost": vhost, "delivery_exchange": delivery}}}
 		},
@@ -68,34 +68,6 @@ const destinationsDescription = "Finds the destinations of cascades and ladders,
 	"address. The query also finds destinations for another number of levels. The query leaves out all other " +
 	"bindings of the exchange."
 
-// finder returns what a vhost has. The configuration is empty where it has no value.
-type finder func(ctx context.Context, vhost *rabbit.Vhost, config map[string]string) ([]resources.Found, error)
-
-// declared finds cascades or ladders.
-func declared(
-	in func(ctx context.Context, vhost string, inventory *recognize.Inventory) ([]resources.Found, error),
-) finder {
-	return func(ctx context.Context, vhost *rabbit.Vhost, _ map[string]string) ([]resources.Found, error) {
-		inventory, err := engine.Inventory(ctx, vhost, recognize.CanBeEntry)
-		if err != nil {
-			return nil, err
-		}
-		return in(ctx, vhost.Name(), inventory)
-	}
-}
-
-func findDestinations(ctx context.Context, vhost *rabbit.Vhost, config map[string]string) ([]resources.Found, error) {
-	if delivery := config["delivery_exchange"]; delivery != "" {
-		bindings, err := vhost.BindingsFrom(ctx, delivery)
-		return resources.FindDestinations(vhost.Name(), bindings), err
-	}
-	inventory, err := engine.Inventory(ctx, vhost, recognize.CanBeEntry)
-	if err != nil {
-		return nil, err
-	}
-	return resources.FindDestinations(vhost.Name(), inventory.Destinations(ctx)), nil
-}
-
 var _ list.ListResourceWithConfigure = (*lister)(nil)
 
 // lister is a list resource. It reads a broker vhost by vhost.
@@ -103,7 +75,7 @@ type lister struct {
 	connection.Configured
 	kind   string
 	schema schema.Schema
-	find   finder
+	find   func(ctx context.Context, vhost string, in *recognize.Inventory) ([]resources.Found, error)
 }
 
 func (r *lister) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
@@ -155,7 +127,7 @@ func (r *lister) list(
 // in lists a vhost. Where all vhosts are asked, it is a warning that one of them cannot be looked into, is gone, down
 // or too large. That says nothing of the others.
 func (r *lister) in(ctx context.Context, vhost string, config map[string]string) ([]resources.Found, diag.Diagnostic) {
-	all, err := r.find(ctx, r.Connection.Client.Vhost(vhost), config)
+	all, err := r.findIn(ctx, r.Connection.Client.Vhost(vhost), config["delivery_exchange"])
 	if err == nil {
 		return all, nil
 	}
@@ -167,7 +139,20 @@ func (r *lister) in(ctx context.Context, vhost string, config map[string]string)
 	return nil, problem
 }
 
-// config are the values of the configuration.
+// findIn finds what a vhost has. Delivery is the only exchange to look at, empty for all.
+func (r *lister) findIn(ctx context.Context, vhost *rabbit.Vhost, delivery string) ([]resources.Found, error) {
+	if delivery != "" {
+		bindings, err := vhost.BindingsFrom(ctx, delivery)
+		return resources.DestinationsAmong(vhost.Name(), bindings), err
+	}
+	inventory, err := engine.Inventory(ctx, vhost, recognize.CanBeEntry)
+	if err != nil {
+		return nil, err
+	}
+	return r.find(ctx, vhost.Name(), inventory)
+}
+
+// config are the values of the configuration, empty where it has none.
 func (r *lister) config(ctx context.Context, req list.ListRequest) (map[string]string, diag.Diagnostics) {
 	var diags diag.Diagnostics
 	config := map[string]string{}

@@ -226,7 +226,10 @@ func sayOfDestination(
 		expected := func(p engine.Problem) bool { return p.Code == engine.Unplanned }
 		result.Problems = slices.DeleteFunc(result.Problems, expected) // triggers are for a binding that goes
 	}
-	diags.Append(d.ExplainAll(c.verb, result.Problems, err)...)
+	diags.Append(d.Explain(c.verb, err)...)
+	for _, problem := range result.Problems {
+		diags.Append(d.Explain(c.verb, problem.Cause)...)
+	}
 	switch {
 	case result.State == nil:
 	case c.after == nil:
@@ -276,9 +279,14 @@ func readDestination(
 	return there, diags
 }
 
-// FindDestinations are the destinations among the bindings of a vhost. Others are left out. Bindings that differ only
+// FindDestinations are the destinations of the cascades and ladders of a vhost.
+func FindDestinations(ctx context.Context, vhost string, in *recognize.Inventory) ([]Found, error) {
+	return DestinationsAmong(vhost, in.Destinations(ctx)), nil
+}
+
+// DestinationsAmong are the destinations among the bindings of a vhost. Others are left out. Bindings that differ only
 // in their marks have one identity.
-func FindDestinations(vhost string, bindings []topology.Binding) []Found {
+func DestinationsAmong(vhost string, bindings []topology.Binding) []Found {
 	var all []Found
 	for _, b := range topology.Plain(bindings) {
 		d, err := recognize.Destination(vhost, b)
