@@ -9,9 +9,9 @@ import (
 )
 
 // Format names the objects of one kind by their level: a text with one integer verb, such as
-// "tasks.delay-%02d". Queues in a base over 2 have a second verb, for the digit: "tasks.delay-%02d-%x". With units and in
-// a ladder, it has a %s, for a label: the units from a level on, or the delay of a queue. A ladder with a single rung
-// needs none. A literal percent sign is written %%.
+// "tasks.delay-%02d". Queues in a base over 2 have a second verb, for the digit: "tasks.delay-%02d-%x". With units and
+// in a ladder, it has a %s, for a label: the units from a level on, or the delay of a queue. A ladder with a single
+// rung needs none. A literal percent sign is written %%.
 type Format string
 
 // Name is the name of the object at a level. The format has to be valid.

@@ -135,8 +135,8 @@ func (o *objects) checkWays(given delay.LadderConfig, all []rung, typical topolo
 		}
 	}
 	if typical.DeadLetterExchange() == given.EntryExchange {
-		return notThisf("its delay queues, such as queue %q, lead back to it, and a ladder has another exchange at its "+
-			"end"+sideBySide, typical.Name)
+		return notThisf("its delay queues, such as queue %q, lead back to it, and a ladder has another exchange at "+
+			"its end"+sideBySide, typical.Name)
 	}
 	return nil
 }
