@@ -335,7 +335,7 @@ func (e permissionExample) of(base int) permissionExample {
 // withUnits is the example with four units, whose queues are one for each.
 func (e permissionExample) withUnits() permissionExample {
 	e.configuration = maps.Clone(e.configuration)
-	e.configuration["units"], e.configuration["max_delay"] = harness.TextList("8s", "4s", "2s", "1s"), "8s"
+	e.configuration["units"], e.configuration["max_delay"] = harness.TextList("8h", "4h", "2h", "1h"), "8h"
 	return e
 }
 
@@ -355,7 +355,7 @@ func (e permissionExample) in(vhost string) harness.Attributes {
 
 func (e permissionExample) exchange(level int) string {
 	if e.configuration["units"] != nil {
-		return fmt.Sprintf(e.given("exchange_name", ".%s"), []string{"s", "2s.s", "4s.2s.s", "8s.4s.2s.s"}[level])
+		return fmt.Sprintf(e.given("exchange_name", ".%s"), []string{"h", "2h.h", "4h.2h.h", "8h.4h.2h.h"}[level])
 	}
 	return delay.Format(e.given("exchange_name", ".delay-%02d")).Name(level)
 }
@@ -363,7 +363,7 @@ func (e permissionExample) exchange(level int) string {
 // queue is the name of a level's queue for the number 1.
 func (e permissionExample) queue(level int) string {
 	if e.configuration["units"] != nil {
-		return fmt.Sprintf(e.given("queue_name", ".%s"), []string{"1s", "2s", "4s", "8s"}[level])
+		return fmt.Sprintf(e.given("queue_name", ".%s"), []string{"1h", "2h", "4h", "8h"}[level])
 	}
 	name := delay.Format(e.given("queue_name", ".delay-%02d")).Name(level)
 	if e.configuration["base"] != 2 {
