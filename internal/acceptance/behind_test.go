@@ -12,6 +12,7 @@ import (
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 )
 
@@ -154,14 +155,19 @@ func TestFixedKeyThatLeadsNowhere(t *testing.T) {
 // refresh of destination and cascade, and the data source.
 func TestReceiverThatTakesNothing(t *testing.T) {
 	t.Parallel()
+	stopped := "0 of 1 members online"
+	if strings.HasPrefix(brokertest.Shared(t).Version, "3.") {
+		stopped = "no leader" // its statistics of the members stay as they were
+	}
 	for name, test := range map[string]receiver{
 		"without a leader": {map[string]any{"x-queue-type": "quorum"}, func(v *harness.Vhost) {
 			if strings.HasPrefix(v.Broker.Version, "4.0") {
 				v.T.Skip("RabbitMQ 4.0.5 says of a queue whose process has ended what it was before")
 			}
+			v.Eventually("there are statistics", v.HasStatistics)
 			rabbitmqctl(v.T, v.Broker, "eval",
 				fmt.Sprintf("ra:stop_server(quorum_queues, {'%s_orders', node()}).", v.Name))
-		}, "0 of 1 members online on queue \"orders\": the queue takes no messages"},
+		}, stopped + ` on queue "orders": the queue takes no messages`},
 		"stopped": {nil, func(v *harness.Vhost) {
 			rabbitmqctl(v.T, v.Broker, "eval",
 				fmt.Sprintf("rabbit_amqqueue_sup_sup:stop_for_vhost(<<\"%s\">>).", v.Name))
