@@ -41,8 +41,15 @@ type moving struct {
 // newMoving has cascades of these forms.
 func newMoving(t *testing.T, old *brokertest.Broker, from, to string) *moving {
 	t.Helper()
-	m := &moving{python: languages["python"].interpreter(t, "import pika"), new: harness.NewVhost(t)}
-	m.old = harness.NewVhostNamed(t, old, m.new.Name)
+	m := newMovingTo(t, old, harness.NewVhost(t), from, to)
+	m.python = languages["python"].interpreter(t, "import pika")
+	return m
+}
+
+// newMovingTo is one without the program.
+func newMovingTo(t *testing.T, old *brokertest.Broker, to *harness.Vhost, forms ...string) *moving {
+	t.Helper()
+	m := &moving{old: harness.NewVhostNamed(t, old, to.Name), new: to}
 	configuration, long := docstest.ReadExample(t, moveExample, "main.tf"), `max_delay = "30d"`
 	if strings.Count(configuration, long) != 2 {
 		t.Fatalf("the example has no two %s", long)
@@ -55,7 +62,7 @@ func newMoving(t *testing.T, old *brokertest.Broker, from, to string) *moving {
 	as := func(b *brokertest.Broker) string {
 		return fmt.Sprintf(`{"endpoint":%q,"username":%q,"password":%q}`, b.Endpoint, b.Username, b.Password)
 	}
-	for _, form := range []string{from, to} {
+	for _, form := range forms {
 		configuration = strings.Replace(configuration, long, form, 1)
 	}
 	m.tf = harness.NewCommandLine(t, "", configuration, map[string]string{"vhost": m.new.Name})
@@ -136,25 +143,31 @@ func uriOf(v *harness.Vhost) string {
 	return uri
 }
 
-// shovel does what the page says: the old broker brings what arrives there to the new one.
-func (m *moving) shovel(t *testing.T) {
+// follow runs commands of the page on a broker, those that hold a text. They lead from or to the other broker.
+func (m *moving) follow(holds string, on, other *harness.Vhost) {
+	t := m.old.T
 	t.Helper()
-	block := regexp.MustCompile(`(?s)parameters/shovel/%2F/billing" [^\n]* -d '(.*?)'\n`).
-		FindStringSubmatch(docstest.ReadPage(t, "templates/guides/changing.md.tmpl"))
-	if block == nil {
-		t.Fatal("the page has no shovel")
-	}
-	uri, err := url.Parse(uriOf(m.new))
-	if err == nil && strings.HasPrefix(m.new.Broker.Source, "container ") {
+	uri, err := url.Parse(uriOf(other))
+	if err == nil && strings.HasPrefix(other.Broker.Source, "container ") {
 		var out []byte
-		out, err = m.new.Broker.CLI(t.Context(), "hostname", "-i")
+		out, err = other.Broker.CLI(t.Context(), "hostname", "-i")
 		uri.Host = strings.TrimSpace(string(out)) + ":5672" // which another container reaches
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.old.Request(http.MethodPut, []byte(strings.NewReplacer("amqps://user:password@new.example.com/%2F", uri.String(),
-		"%2F", url.PathEscape(m.old.Name)).Replace(block[1])), "parameters", "shovel", m.old.Name, "billing")
+	commands := commandsOf(t, docstest.ReadPage(t, pageOfWaiting), holds)
+	commands = regexp.MustCompile(`(?m)^(rabbitmq-plugins|api=).*\n`).ReplaceAllString(commands, "")
+	commands = regexp.MustCompile(`amqps://user:password@\w+\.example\.com/%2F`).ReplaceAllLiteralString(commands,
+		uri.String())
+	docstest.RunIn(t, t.TempDir(), []string{"api=" + apiOf(t, on.Broker)}, "set -eu\n"+
+		strings.ReplaceAll(commands, "%2F", url.PathEscape(on.Name)), "bash")
+}
+
+// shovel has the old broker bring what arrives there to the new one.
+func (m *moving) shovel() {
+	m.old.T.Helper()
+	m.follow("parameters/shovel/", m.old, m.new)
 }
 
 // The steps of the guide. What arrives on the old broker comes by the shovel, what waits by the program. None is lost,
@@ -167,7 +180,7 @@ func TestAccMove(t *testing.T) {
 	const form = `max_delay = "30s"
   units = ["10s", "1s"]`
 	m := newMoving(t, oldBroker(t), form, form)
-	m.shovel(t)
+	m.shovel()
 	arrivals, goesOn := m.new.Consume("billing"), ready(t, m.program(t))
 	sent := harness.BrokerTime()
 	for key, at := range map[string]time.Time{"2.5.billing": {}, "2.6.billing": sent, "1.9.billing": {},

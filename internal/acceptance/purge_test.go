@@ -41,12 +41,7 @@ func newPurged(t *testing.T) *purged {
 		look: harness.NewCommandLine(t, "", docstest.ReadExample(t, decommissioningExample, "main.tf"),
 			map[string]string{"vhost": v.Name})}
 	p.look.Environ = append(p.look.Environ, v.Broker.Environ()...)
-	found := regexp.MustCompile(`(?m)^rabbitmqctl set_permissions -p / app '(.*)' '(.*)' '(.*)'$`).
-		FindStringSubmatch(p.page)
-	if found == nil {
-		t.Fatal("the page closes no entry")
-	}
-	p.closed = [3]string(found[1:])
+	p.closed = closedPermissions(t, p.page)
 	p.user.Grant([3]string{".*", ".*", ".*"})
 	p.cascade = harness.NewProtocol(t, v.Broker, nil)
 	p.given = harness.Attributes{"vhost": v.Name, "name": "orders"}
@@ -54,24 +49,47 @@ func newPurged(t *testing.T) *purged {
 	return p
 }
 
+// commandsOf is the block of commands of a page that holds a text.
+func commandsOf(t testing.TB, page, text string) string {
+	t.Helper()
+	blocks := regexp.MustCompile("(?s)\n```sh\n(.*?)```\n").FindAllStringSubmatch(page, -1)
+	i := slices.IndexFunc(blocks, func(block []string) bool { return strings.Contains(block[1], text) })
+	if i < 0 {
+		t.Fatalf("no commands of the page hold %q", text)
+	}
+	return blocks[i][1]
+}
+
+// apiOf is what pages call api, with the credentials.
+func apiOf(t testing.TB, b *brokertest.Broker) string {
+	t.Helper()
+	endpoint, err := url.Parse(b.Endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	endpoint.User = url.UserPassword(b.Username, b.Password)
+	return strings.TrimSuffix(endpoint.String(), "/") + "/api"
+}
+
+// closedPermissions are those with which the page closes the entry to a user.
+func closedPermissions(t testing.TB, page string) [3]string {
+	t.Helper()
+	found := regexp.MustCompile(`(?m)^rabbitmqctl set_permissions -p / app '(.*)' '(.*)' '(.*)'$`).
+		FindStringSubmatch(page)
+	if found == nil {
+		t.Fatal("the page closes no entry")
+	}
+	return [3]string(found[1:])
+}
+
 // follow runs a block of commands of the page, the one that holds a text.
 func (p *purged) follow(text string) {
 	p.T.Helper()
-	blocks := regexp.MustCompile("(?s)\n```sh\n(.*?)```\n").FindAllStringSubmatch(p.page, -1)
-	i := slices.IndexFunc(blocks, func(block []string) bool { return strings.Contains(block[1], text) })
-	if i < 0 {
-		p.T.Fatalf("no commands of the page hold %q", text)
-	}
-	endpoint, err := url.Parse(p.Broker.Endpoint)
-	if err != nil {
-		p.T.Fatal(err)
-	}
-	endpoint.User = url.UserPassword(p.Broker.Username, p.Broker.Password)
 	script := "set -eu\nterraform() { \"$TERRAFORM\" \"$@\"; }\n" +
 		strings.NewReplacer("%2F", url.PathEscape(p.Name), "username/app", "username/"+url.PathEscape(p.user.Name)).
-			Replace(blocks[i][1])
+			Replace(commandsOf(p.T, p.page, text))
 	docstest.RunIn(p.T, p.look.Directory, append(p.look.Environ, "TERRAFORM="+p.look.Command().Path,
-		"api="+strings.TrimSuffix(endpoint.String(), "/")+"/api"), script, "bash")
+		"api="+apiOf(p.T, p.Broker)), script, "bash")
 }
 
 // left is what the configuration of the page tells.

@@ -170,12 +170,12 @@ func TestReplayOfMany(t *testing.T) {
 	}
 	t.Parallel()
 	c := newParked(t, nil)
-	c.replayWhole(docstest.ReadPage(t, "templates/guides/troubleshooting.md.tmpl"))
+	c.replayWhole()
 	c.replayInTwo("interrupted", os.Interrupt, 0)
 	c.replayInTwo("killed", syscall.SIGKILL, doublesOfMany)
 }
 
-func (c parked) replayWhole(page string) {
+func (c parked) replayWhole() {
 	c.T.Helper()
 	c.flood(fewMessages+manyMessages, "whole")
 	c.receive("whole")
@@ -203,7 +203,7 @@ func (c parked) replayWhole(page string) {
 	}
 	last := many.Says[len(many.Says)-1]
 	onPage := strings.ReplaceAll(last, `"t.`, `"orders.`)
-	if !strings.Contains(page, onPage) {
+	if page := docstest.ReadPage(c.T, "templates/guides/troubleshooting.md.tmpl"); !strings.Contains(page, onPage) {
 		c.T.Errorf("the page does not have %q", onPage)
 	}
 	if more := many.PeakBytes - runs[0].PeakBytes; more > manyMessages*sizeOfMany/2 {

@@ -14,7 +14,7 @@ const (
 )
 
 // ReadPage reads a page of the repository.
-func ReadPage(t *testing.T, name string) string {
+func ReadPage(t testing.TB, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(Checkout, name))
 	if err != nil {
