@@ -30,6 +30,9 @@ type randomVhost struct {
 // A vhost has several cascades and ladders, healthy and damaged, beside exchanges that are called or bound like theirs.
 // Whatever is asked for as an entry, every result was declared there, and the healthy ones always are results.
 func TestRecognizeInRandomVhosts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("with -short, no vhosts of many cascades")
+	}
 	var healthy, mended, refused int
 	for seed := range uint64(200) {
 		v := newRandomVhost(t, seed)

@@ -80,7 +80,8 @@ func (o options) try(ctx context.Context, packages []string) (err error) {
 	var tests []*tested
 	for i, argument := range packages {
 		name, pattern, _ := strings.Cut(argument, "=")
-		t := &tested{program: filepath.Join(dir, fmt.Sprintf("%d.test", i)), short: o.short, environment: environment}
+		t := &tested{program: filepath.Join(dir, fmt.Sprintf("%d.test", i)), short: o.short, repeats: o.broker,
+			environment: environment}
 		if err := t.build(ctx, name, overlay, cmp.Or(pattern, ".")); err != nil {
 			return err
 		}
@@ -90,10 +91,10 @@ func (o options) try(ctx context.Context, packages []string) (err error) {
 		tests = append(tests, t)
 	}
 	count := o.fates(ctx, mutants, tests)
-	all := count[isKilled] + count[isAlive] + count[isUnreached]
+	all := count[isKilled] + count[isAlive] + count[isUnreached] + count[isUnsure]
 	percent := 100 * float64(count[isKilled]) / float64(max(1, all))
-	fmt.Printf("%d mutants of %s: %d killed (%.1f %%), %d alive, %d in code that no test runs\n", all, of,
-		count[isKilled], percent, count[isAlive], count[isUnreached])
+	fmt.Printf("%d mutants of %s: %d killed (%.1f %%), %d alive, %d in code that no test runs, %d unsure\n", all, of,
+		count[isKilled], percent, count[isAlive], count[isUnreached], count[isUnsure])
 	if percent < o.least {
 		return fmt.Errorf("less than %.1f %% are killed", o.least)
 	}
@@ -101,18 +102,18 @@ func (o options) try(ctx context.Context, packages []string) (err error) {
 }
 
 // fates counts the fates of the mutants, and lists those that are not killed.
-func (o options) fates(ctx context.Context, mutants []mutant, tests []*tested) map[string]int {
-	count := map[string]int{}
+func (o options) fates(ctx context.Context, mutants []mutant, tests []*tested) map[fate]int {
+	count := map[fate]int{}
 	var mutex sync.Mutex
 	var workers sync.WaitGroup
 	next := make(chan mutant)
 	for range o.jobs {
 		workers.Go(func() {
 			for m := range next {
-				fate := meet(ctx, m, tests)
+				end := meet(ctx, m, tests)
 				mutex.Lock()
-				if count[fate]++; fate != isKilled || o.verbose {
-					fmt.Printf("%s: %s\n", m, fate)
+				if count[end]++; end != isKilled || o.verbose {
+					fmt.Printf("%s: %s\n", m, end)
 				}
 				mutex.Unlock()
 			}
@@ -129,29 +130,36 @@ func (o options) fates(ctx context.Context, mutants []mutant, tests []*tested) m
 	return count
 }
 
-// The fates of a mutant.
+// fate is what becomes of a mutant.
+type fate string
+
 const (
-	isKilled    = "killed"
-	isAlive     = "alive"
-	isUnreached = "no test runs it"
+	isKilled    fate = "killed"
+	isAlive     fate = "alive"
+	isUnreached fate = "no test runs it"
+	isUnsure    fate = "its tests fail now and then"
 )
 
 // meet has a mutant meet the tests that run its code, the quick ones first.
-func meet(ctx context.Context, m mutant, tests []*tested) (fate string) {
-	fate = isUnreached
-	for _, t := range tests {
-		quick, slow := t.that(m.number)
-		if len(quick)+len(slow) > 0 {
-			fate = isAlive
-		}
-		if t.kills(ctx, m.number, quick) {
-			return isKilled
+func meet(ctx context.Context, m mutant, tests []*tested) fate {
+	end := isUnreached
+	for _, isQuick := range []bool{true, false} {
+		for _, t := range tests {
+			names := t.that(m.number, isQuick)
+			if len(names) == 0 {
+				continue
+			}
+			switch t.meet(ctx, m.number, names) {
+			case isKilled:
+				return isKilled
+			case isUnsure:
+				end = isUnsure
+			default:
+				if end == isUnreached {
+					end = isAlive
+				}
+			}
 		}
 	}
-	for _, t := range tests {
-		if _, slow := t.that(m.number); t.kills(ctx, m.number, slow) {
-			return isKilled
-		}
-	}
-	return fate
+	return end
 }

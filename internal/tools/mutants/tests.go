@@ -3,9 +3,11 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,8 +21,9 @@ import (
 type tested struct {
 	program, dir string
 	environment  []string
-	short        bool
-	names        []string
+	// Short runs the tests with -short. Repeats has them fail twice, see meet.
+	short, repeats bool
+	names          []string
 	// reaches are the tests that run each mutant, by its number, and took is how long each takes.
 	reaches map[int][]string
 	took    map[string]time.Duration
@@ -68,7 +71,8 @@ func (t *tested) run(ctx context.Context, names []string, variable string) error
 func (t *tested) reach(ctx context.Context, jobs int) error {
 	t.reaches, t.took = map[int][]string{}, map[string]time.Duration{}
 	var mutex sync.Mutex
-	group, ctx := errgroup.WithContext(ctx)
+	var errs []error
+	var group errgroup.Group
 	group.SetLimit(jobs)
 	for _, name := range t.names {
 		group.Go(func() error {
@@ -80,12 +84,13 @@ func (t *tested) reach(ctx context.Context, jobs int) error {
 			for _, number := range numbers {
 				t.reaches[number] = append(t.reaches[number], name)
 			}
-			return err
+			errs = append(errs, err)
+			return nil
 		})
 	}
-	err := group.Wait()
+	_ = group.Wait() // the errors are those of all tests
 	slices.SortFunc(t.names, func(a, b string) int { return cmp.Compare(t.took[a], t.took[b]) })
-	return err
+	return errors.Join(errs...)
 }
 
 // reachedBy are the numbers of the mutants whose code a test runs.
@@ -108,27 +113,56 @@ func (t *tested) reachedBy(ctx context.Context, name string) (numbers []int, err
 	return numbers, err
 }
 
-// kills tells whether one of these tests notices a mutant. Tests that do not end notice it.
-func (t *tested) kills(ctx context.Context, number int, names []string) bool {
+// meet has a mutant meet some of the tests. A test that does not end notices it, too.
+//
+// With a broker, a test may fail because the machine is busy. There, the tests that fail have to fail once more, and
+// then to pass without the mutant.
+func (t *tested) meet(ctx context.Context, number int, names []string) fate {
+	mutant := fmt.Sprintf("MUTANT=%d", number)
+	if len(names) == 0 {
+		return isAlive
+	}
+	err := t.within(ctx, names, mutant)
+	switch {
+	case err == nil:
+		return isAlive
+	case !t.repeats:
+		return isKilled
+	}
+	if failed := failedTests.FindAllStringSubmatch(err.Error(), -1); len(failed) > 0 {
+		names = nil
+		for _, match := range failed {
+			names = append(names, match[1])
+		}
+	}
+	switch {
+	case t.within(ctx, names, mutant) == nil:
+		return isUnsure
+	case t.within(ctx, names, "MUTANT=") != nil:
+		return isUnsure
+	}
+	return isKilled
+}
+
+var failedTests = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
+
+// within runs tests for ten times as long as they took without a mutant, and half a minute.
+func (t *tested) within(ctx context.Context, names []string, variable string) error {
 	limit := 30 * time.Second
 	for _, name := range names {
 		limit += 10 * t.took[name]
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	return len(names) > 0 && t.run(ctx, names, fmt.Sprintf("MUTANT=%d", number)) != nil
+	return t.run(ctx, names, variable)
 }
 
-// that are the tests that run the code of a mutant: of the quicker half of all, and of the slower one.
-func (t *tested) that(number int) (quick, slow []string) {
+// that are those tests that run the code of a mutant: of the quicker half of all, or of the slower one.
+func (t *tested) that(number int, isQuick bool) (names []string) {
 	for i, name := range t.names {
-		switch {
-		case !slices.Contains(t.reaches[number], name):
-		case i < len(t.names)/2:
-			quick = append(quick, name)
-		default:
-			slow = append(slow, name)
+		if slices.Contains(t.reaches[number], name) && (i < len(t.names)/2) == isQuick {
+			names = append(names, name)
 		}
 	}
-	return quick, slow
+	return names
 }
