@@ -279,6 +279,18 @@ func TestTakesAll(t *testing.T) {
 	}
 }
 
+// The keys of a destination have a number for each level, or any words before a suffix.
+func TestKeysOfADestination(t *testing.T) {
+	for want, d := range map[string]delay.Destination{
+		"[. . a b]": {Match: delay.Exact, Levels: 2, Address: "a.b"},
+		"[# a b]":   {Match: delay.Suffix, Address: "a.b"},
+	} {
+		if got := fmt.Sprint(d.Keys()); got != want {
+			t.Errorf("the keys of %v are %s, not %s", d, got, want)
+		}
+	}
+}
+
 // A binding replaces another one of the same exchange that leads to the same place, if it takes at least as much.
 // Arguments say nothing of that.
 func TestReplaces(t *testing.T) {

@@ -127,6 +127,22 @@ func TestPresetFixes(t *testing.T) {
 
 // TestPresetWithParking has every preset park by a policy. The framework's declarations stay as they are, the policy
 // matches exactly these exchanges.
+// A cascade with the names of presets is one of them only if all else is as that has it.
+func TestAsPresets(t *testing.T) {
+	c, err := delay.Config{Vhost: "/", Preset: delay.Celery, CreateDeliveryExchange: true}.Resolve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Preset = ""
+	if all := c.AsPresets(); len(all) != 1 || all[0].Preset != delay.Celery {
+		t.Errorf("the cascade of Celery is %v", all)
+	}
+	c.StrictKeys = true
+	if all := c.AsPresets(); len(all) > 0 {
+		t.Errorf("a cascade with strict keys is %v", all)
+	}
+}
+
 func TestPresetWithParking(t *testing.T) {
 	for _, preset := range delay.Presets() {
 		for _, name := range []string{"", "billing"} {
