@@ -95,7 +95,7 @@ func TestExpandParking(t *testing.T) {
 		if q.Type() != string(queueType) || !q.Durable || q.DeadLetterExchange() != "" {
 			t.Errorf("the parking queue is %v", q)
 		}
-		// A quorum queue of RabbitMQ 4 would drop what is looked at often. A classic queue takes no limit.
+		// A quorum queue of RabbitMQ 4 would drop a message that is looked at often. A classic queue takes no limit.
 		if _, limited := q.Arguments["x-delivery-limit"]; limited != (queueType == delay.Quorum) {
 			t.Errorf("the parking queue has a delivery limit: %t", limited)
 		}

@@ -58,7 +58,8 @@ func TestDurationsAreRead(t *testing.T) {
 			t.Errorf("%v is %s: %v", none, got, faults(t, given))
 		}
 	}
-	if !read(t, nil).Equal(tfvalue.DurationNull()) || !read(t, tftypes.UnknownValue).Equal(tfvalue.Unknown(tfvalue.DurationType{})) {
+	unknown := tfvalue.Unknown(tfvalue.DurationType{})
+	if !read(t, nil).Equal(tfvalue.DurationNull()) || !read(t, tftypes.UnknownValue).Equal(unknown) {
 		t.Error("null and unknown are not read as such")
 	}
 }
