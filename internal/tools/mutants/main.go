@@ -80,8 +80,8 @@ func (o options) try(ctx context.Context, packages []string) (err error) {
 	var tests []*tested
 	for i, argument := range packages {
 		name, pattern, _ := strings.Cut(argument, "=")
-		t := &tested{program: filepath.Join(dir, fmt.Sprintf("%d.test", i)), short: o.short, repeats: o.broker,
-			environment: environment}
+		t := &tested{program: filepath.Join(dir, fmt.Sprintf("%d.test", i)), repeats: o.broker, environment: environment,
+			flags: []string{fmt.Sprintf("-test.short=%t", o.short), "-test.failfast", "-test.timeout=0", "-test.parallel=12"}}
 		if err := t.build(ctx, name, overlay, cmp.Or(pattern, ".")); err != nil {
 			return err
 		}

@@ -21,9 +21,9 @@ import (
 type tested struct {
 	program, dir string
 	environment  []string
-	// Short runs the tests with -short. Repeats has them fail twice, see meet.
-	short, repeats bool
-	names          []string
+	flags        []string
+	repeats      bool // has tests fail twice, see meet
+	names        []string
 	// reaches are the tests that run each mutant, by its number, and took is how long each takes.
 	reaches map[int][]string
 	took    map[string]time.Duration
@@ -43,6 +43,10 @@ func (t *tested) build(ctx context.Context, name, overlay, run string) error {
 	if out, err = t.command(ctx, "-test.list", run).Output(); err != nil {
 		return err
 	}
+	// Tests of package rapid would leave a file for each mutant.
+	if flags, _ := t.command(ctx, "-h").CombinedOutput(); strings.Contains(string(flags), "rapid.nofailfile") {
+		t.flags = append(t.flags, "-rapid.nofailfile")
+	}
 	t.names = slices.DeleteFunc(strings.Fields(string(out)), func(name string) bool {
 		return !strings.HasPrefix(name, "Test") && !strings.HasPrefix(name, "Fuzz")
 	})
@@ -57,8 +61,7 @@ func (t *tested) command(ctx context.Context, arguments ...string) *exec.Cmd {
 
 // run runs some of the tests, with a variable.
 func (t *tested) run(ctx context.Context, names []string, variable string) error {
-	c := t.command(ctx, "-test.short="+strconv.FormatBool(t.short), "-test.failfast", "-test.timeout=0", "-test.parallel=12",
-		"-test.run", "^("+strings.Join(names, "|")+")$")
+	c := t.command(ctx, slices.Concat(t.flags, []string{"-test.run", "^(" + strings.Join(names, "|") + ")$"})...)
 	c.Env = append(c.Env, variable)
 	out, err := c.CombinedOutput()
 	if err != nil {
