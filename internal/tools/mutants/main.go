@@ -143,12 +143,14 @@ const (
 // meet has a mutant meet the tests that run its code, the quick ones first.
 func meet(ctx context.Context, m mutant, tests []*tested) fate {
 	end := isUnreached
-	for _, isQuick := range []bool{true, false} {
+	for round, isOver := 0, false; !isOver; round++ {
+		isOver = true
 		for _, t := range tests {
-			names := t.that(m.number, isQuick)
+			names := t.that(m.number, round)
 			if len(names) == 0 {
 				continue
 			}
+			isOver = false
 			switch t.meet(ctx, m.number, names) {
 			case isKilled:
 				return isKilled

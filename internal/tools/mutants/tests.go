@@ -122,9 +122,6 @@ func (t *tested) reachedBy(ctx context.Context, name string) (numbers []int, err
 // then to pass without the mutant.
 func (t *tested) meet(ctx context.Context, number int, names []string) fate {
 	mutant := fmt.Sprintf("MUTANT=%d", number)
-	if len(names) == 0 {
-		return isAlive
-	}
 	err := t.within(ctx, names, mutant)
 	switch {
 	case err == nil:
@@ -160,12 +157,13 @@ func (t *tested) within(ctx context.Context, names []string, variable string) er
 	return t.run(ctx, names, variable)
 }
 
-// that are those tests that run the code of a mutant: of the quicker half of all, or of the slower one.
-func (t *tested) that(number int, isQuick bool) (names []string) {
-	for i, name := range t.names {
-		if slices.Contains(t.reaches[number], name) && (i < len(t.names)/2) == isQuick {
-			names = append(names, name)
-		}
-	}
-	return names
+// together is how many tests a mutant meets at once, so that the slower ones seldom run.
+const together = 8
+
+// that are some of the tests that run the code of a mutant: at round 0 the quickest, then the next ones.
+func (t *tested) that(number, round int) []string {
+	names := slices.DeleteFunc(slices.Clone(t.names),
+		func(name string) bool { return !slices.Contains(t.reaches[number], name) })
+	from, to := min(round*together, len(names)), min((round+1)*together, len(names))
+	return names[from:to]
 }
