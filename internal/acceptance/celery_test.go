@@ -141,8 +141,8 @@ func TestCeleryBelowASecond(t *testing.T) {
 }
 
 // TestCeleryRouteWithoutAQueue has a route with an exchange and no queue. Celery 5.5 does not send the task. With
-// Celery 5.6, each delayed retry puts 28 more digits before the key, and the fourth one does not fit. The task is lost then.
-// With a queue in the route, it is not.
+// Celery 5.6, each delayed retry puts 28 more digits before the key, and the fourth one does not fit. The task is lost
+// then. With a queue in the route, it is not.
 func TestCeleryRouteWithoutAQueue(t *testing.T) {
 	needsCelery(t)
 	t.Parallel()

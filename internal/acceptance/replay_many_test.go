@@ -69,7 +69,7 @@ func replayHere(t *testing.T, vhost string) {
 	}
 }
 
-// watchHeap watches what is on the heap. Peak ends that, and is the most that was there.
+// watchHeap watches the size of the heap. Peak ends that, and is the most that was there.
 func watchHeap() (peak func() (bytes uint64)) {
 	const each = 10 * time.Millisecond
 	isOver, most := make(chan struct{}), make(chan uint64)

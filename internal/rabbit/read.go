@@ -339,8 +339,8 @@ func (v *Vhost) Receiver(ctx context.Context, name string) (queue topology.Queue
 	return q.queue(), isServed, err
 }
 
-// BindingsThere are the bindings of an exchange and, apart from these, the owner's marks on it. There are none if it does
-// not exist. The vhost has just been there.
+// BindingsThere are the bindings of an exchange and, apart from these, the owner's marks on it. There are none if it
+// does not exist. The vhost has just been there.
 func (v *Vhost) BindingsThere(ctx context.Context, exchange string) (bindings, marks []topology.Binding, err error) {
 	return v.bindings(ctx, fmt.Sprintf("read the bindings of exchange %q in vhost %q", exchange, v.name),
 		exchange, func(b topology.Binding) string { return b.Source },

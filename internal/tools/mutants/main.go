@@ -1,5 +1,5 @@
-// Command mutants changes the code of a package, bit by bit, and lists the changes that no test notices. It compiles all
-// of them at once. A variable of the environment turns one of them on, so none takes a build of its own.
+// Command mutants changes the code of a package, bit by bit, and lists the changes that no test notices. It compiles
+// all of them at once. A variable of the environment turns one of them on, so none takes a build of its own.
 //
 // It first finds out which tests run the code of each mutant. Each mutant then meets these tests. Tests of other
 // packages may be among them.
@@ -28,7 +28,7 @@ import (
 
 // options say what to try.
 type options struct {
-	skip, run, only        string
+	skip, only             string
 	short, broker, verbose bool
 	jobs                   int
 	least                  float64
@@ -49,8 +49,9 @@ func main() {
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := o.try(ctx, flag.Args()); err != nil {
+	err := o.try(ctx, flag.Args())
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -70,9 +71,9 @@ func (o options) try(ctx context.Context, packages []string) (err error) {
 	}
 	var environment []string
 	if o.broker {
-		broker, err := brokertest.Start(ctx, os.Stderr, brokertest.InMemory())
-		if err != nil {
-			return err
+		broker, failed := brokertest.Start(ctx, os.Stderr, brokertest.InMemory())
+		if failed != nil {
+			return failed
 		}
 		defer func() { err = errors.Join(err, broker.Stop()) }()
 		environment = append(broker.Environ(), "TF_ACC=1")
@@ -80,8 +81,9 @@ func (o options) try(ctx context.Context, packages []string) (err error) {
 	var tests []*tested
 	for i, argument := range packages {
 		name, pattern, _ := strings.Cut(argument, "=")
-		t := &tested{program: filepath.Join(dir, fmt.Sprintf("%d.test", i)), repeats: o.broker, environment: environment,
-			flags: []string{fmt.Sprintf("-test.short=%t", o.short), "-test.failfast", "-test.timeout=0", "-test.parallel=12"}}
+		t := &tested{program: filepath.Join(dir, fmt.Sprintf("%d.test", i)), repeats: o.broker,
+			environment: environment, flags: []string{fmt.Sprintf("-test.short=%t", o.short), "-test.failfast",
+				"-test.timeout=0", "-test.parallel=12"}}
 		if err := t.build(ctx, name, overlay, cmp.Or(pattern, ".")); err != nil {
 			return err
 		}
@@ -91,6 +93,9 @@ func (o options) try(ctx context.Context, packages []string) (err error) {
 		tests = append(tests, t)
 	}
 	count := o.fates(ctx, mutants, tests)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	all := count[isKilled] + count[isAlive] + count[isUnreached] + count[isUnsure]
 	percent := 100 * float64(count[isKilled]) / float64(max(1, all))
 	fmt.Printf("%d mutants of %s: %d killed (%.1f %%), %d alive, %d in code that no test runs, %d unsure\n", all, of,
@@ -98,7 +103,7 @@ func (o options) try(ctx context.Context, packages []string) (err error) {
 	if percent < o.least {
 		return fmt.Errorf("less than %.1f %% are killed", o.least)
 	}
-	return ctx.Err()
+	return nil
 }
 
 // fates counts the fates of the mutants, and lists those that are not killed.

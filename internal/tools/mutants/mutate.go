@@ -182,8 +182,10 @@ func (m *mutator) visit(node ast.Node) {
 			return
 		}
 		for _, clause := range n.Body.List {
-			for _, condition := range clause.(*ast.CaseClause).List { //nolint:forcetypeassert // all of a switch are
-				m.condition(condition)
+			if clause, is := clause.(*ast.CaseClause); is {
+				for _, condition := range clause.List {
+					m.condition(condition)
+				}
 			}
 		}
 	}
@@ -229,7 +231,7 @@ func (m *mutator) call(n *ast.BinaryExpr, function string) {
 	m.instead[m.offset(n.OpPos)] = operator{n.Op.String(), ","}
 }
 
-// around writes text around a node, inside of what is there already.
+// around writes text around a node, inside the text that is there already.
 func (m *mutator) around(n ast.Node, before, after string) {
 	m.before[m.offset(n.Pos())] += before
 	m.after[m.offset(n.End())] = after + m.after[m.offset(n.End())]
