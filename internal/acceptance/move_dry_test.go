@@ -68,7 +68,7 @@ func (d *runningDry) send(t *testing.T, to *brokertest.Publisher, keys ...string
 	t.Helper()
 	for _, key := range keys {
 		d.sent[key] = harness.BrokerTime()
-		if err := to.Publish(t.Context(), "tasks.10s.s", key, amqp.Publishing{Body: []byte(key),
+		if err := to.Publish(t.Context(), "orders.10s.s", key, amqp.Publishing{Body: []byte(key),
 			DeliveryMode: amqp.Persistent}); err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +95,7 @@ func (d *runningDry) switchBroker(t *testing.T) {
 	d.send(t, d.new.Publisher(), "0.3.billing", "2.8.billing")
 	app.Grant(closedPermissions(t, docstest.ReadPage(t, pageOfWaiting)))
 	if out, err = brokertest.NewPublisher(connection); err == nil {
-		err = out.Publish(t.Context(), "tasks.10s.s", "0.1.forgotten", amqp.Publishing{})
+		err = out.Publish(t.Context(), "orders.10s.s", "0.1.forgotten", amqp.Publishing{})
 	}
 	if err == nil {
 		t.Error("the old entry takes a message of a forgotten publisher")
