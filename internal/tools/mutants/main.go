@@ -116,6 +116,9 @@ func (o options) fates(ctx context.Context, mutants []mutant, tests []*tested) m
 		workers.Go(func() {
 			for m := range next {
 				end := meet(ctx, m, tests)
+				if ctx.Err() != nil {
+					continue // what an interrupt ends has no fate
+				}
 				mutex.Lock()
 				if count[end]++; end != isKilled || o.verbose {
 					fmt.Printf("%s: %s\n", m, end)
