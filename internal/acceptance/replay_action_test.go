@@ -434,7 +434,8 @@ func TestReplayInVain(t *testing.T) {
 	for _, bound := range [][2]string{{"full", "full"}, {"a", "rest"}, {"b", "rest"}} {
 		c.Bind("t.delivery", harness.DestinationKey(3, bound[0]), "queue", bound[1])
 	}
-	_, diagnostics := c.replay(nil)
+	says, diagnostics := c.replay(nil)
+	t.Logf("the replay says %q", says)
 	harness.NoErrors(t, diagnostics)
 	harness.MustSay(t, "a full queue", harness.OneLine(harness.WarningText(diagnostics)), "Of 6 messages",
 		"4 were published again", "1 message: no binding took them", "2 messages: a queue refused them")
