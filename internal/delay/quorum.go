@@ -13,6 +13,9 @@ type QuorumOptions struct {
 	InitialGroupSize int64
 }
 
+// One more option does not compile here. It needs a line in given, and one in QuorumOptionsOf.
+var _ = QuorumOptions{0, "", 0}
+
 // LeaderLocator is a way to place the leader of a queue.
 type LeaderLocator string
 

@@ -129,7 +129,7 @@ func (r *run) through(ctx context.Context, limit int) error {
 	// RabbitMQ sends a return before the confirmation. Nobody ever waits to hand over either: all fit in.
 	r.confirms = make(chan confirmation, window)
 	r.returns = r.publisher.NotifyReturn(make(chan amqp.Return, window))
-	there, err := r.ready()
+	there, err := r.steady()
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,10 @@
 // usage: mutants [FLAGS] PACKAGE[=PATTERN] [OTHER PACKAGE[=PATTERN]]...
 //
 // A pattern says which tests of a package to run.
+//
+// A file of survivors has the mutants that no test has to notice, one on each line, below a line "# SENTENCE" that says
+// why they do not matter. With such a file, the program fails if another mutant lives, or if a line names none that
+// does.
 package main
 
 import (
@@ -28,7 +32,7 @@ import (
 
 // options say what to try.
 type options struct {
-	skip, only             string
+	skip, only, survivors  string
 	short, broker, verbose bool
 	jobs                   int
 	least                  float64
@@ -38,6 +42,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.skip, "skip", "^$", "`pattern` of the files to leave alone")
 	flag.StringVar(&o.only, "only", ".", "`pattern` of the mutants to try, such as run.go:12")
+	flag.StringVar(&o.survivors, "survivors", "", "`file` of the mutants that do not matter")
 	flag.BoolVar(&o.short, "short", false, "run the tests with -short")
 	flag.BoolVar(&o.broker, "broker", false, "start one broker for all tests")
 	flag.BoolVar(&o.verbose, "v", false, "list the killed mutants, too")
@@ -92,9 +97,17 @@ func (o options) try(ctx context.Context, packages []string) (err error) {
 		}
 		tests = append(tests, t)
 	}
-	count := o.fates(ctx, mutants, tests)
+	allowed, err := readSurvivors(o.survivors)
+	if err != nil {
+		return err
+	}
+	fates := o.fates(ctx, mutants, tests)
 	if ctx.Err() != nil {
 		return ctx.Err()
+	}
+	count := map[fate]int{}
+	for _, f := range fates {
+		count[f]++
 	}
 	all := count[isKilled] + count[isAlive] + count[isUnreached] + count[isUnsure]
 	percent := 100 * float64(count[isKilled]) / float64(max(1, all))
@@ -103,12 +116,15 @@ func (o options) try(ctx context.Context, packages []string) (err error) {
 	if percent < o.least {
 		return fmt.Errorf("less than %.1f %% are killed", o.least)
 	}
+	if o.survivors != "" {
+		return allowed.check(mutants, fates)
+	}
 	return nil
 }
 
-// fates counts the fates of the mutants, and lists those that are not killed.
-func (o options) fates(ctx context.Context, mutants []mutant, tests []*tested) map[fate]int {
-	count := map[fate]int{}
+// fates are those of the mutants, by their numbers. It lists the ones that are not killed.
+func (o options) fates(ctx context.Context, mutants []mutant, tests []*tested) map[int]fate {
+	fates := map[int]fate{}
 	var mutex sync.Mutex
 	var workers sync.WaitGroup
 	next := make(chan mutant)
@@ -120,8 +136,8 @@ func (o options) fates(ctx context.Context, mutants []mutant, tests []*tested) m
 					continue // what an interrupt ends has no fate
 				}
 				mutex.Lock()
-				if count[end]++; end != isKilled || o.verbose {
-					fmt.Printf("%s: %s\n", m, end)
+				if fates[m.number] = end; end != isKilled || o.verbose {
+					fmt.Printf("%s: %s\n\t%s\n", m, end, m.key())
 				}
 				mutex.Unlock()
 			}
@@ -135,7 +151,7 @@ func (o options) fates(ctx context.Context, mutants []mutant, tests []*tested) m
 	}
 	close(next)
 	workers.Wait()
-	return count
+	return fates
 }
 
 // fate is what becomes of a mutant.

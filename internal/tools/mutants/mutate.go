@@ -23,6 +23,7 @@ import (
 type mutant struct {
 	number int
 	at     token.Position
+	line   string // of the code
 	change string
 }
 
@@ -31,14 +32,22 @@ func (m mutant) String() string {
 	return fmt.Sprintf("%s:%d:%d: %s", filepath.Base(m.at.Filename), m.at.Line, m.at.Column, m.change)
 }
 
+// key names the place, too, but stays as it is while other lines come and go. A mark shows the place in the line.
+func (m mutant) key() string {
+	column := m.at.Column - 1
+	return fmt.Sprintf("%s: %s: %s", filepath.Base(m.at.Filename),
+		strings.TrimSpace(m.line[:column]+"»"+m.line[column:]), m.change)
+}
+
 // mutator writes the files of a package anew, with all mutants.
 type mutator struct {
 	fset    *token.FileSet
 	info    types.Info
 	pkg     *types.Package
 	mutants []mutant
-	// before and after are what to write around the code of a file, by its offsets, and instead is what to write for
-	// its operators.
+	// source is the code of a file. Before and after are what to write around it, by its offsets, and instead is what
+	// to write for its operators.
+	source        []byte
 	before, after map[int]string
 	instead       map[int]operator
 }
@@ -123,7 +132,7 @@ func (m *mutator) load(name string) (files []*ast.File, err error) {
 
 // rewrite is a file with its mutants.
 func (m *mutator) rewrite(file *ast.File, source []byte) []byte {
-	m.before, m.after, m.instead = map[int]string{}, map[int]string{}, map[int]operator{}
+	m.source, m.before, m.after, m.instead = source, map[int]string{}, map[int]string{}, map[int]operator{}
 	ast.Inspect(file, func(n ast.Node) bool {
 		if declaration, is := n.(*ast.GenDecl); is && declaration.Tok != token.VAR {
 			return false
@@ -252,7 +261,9 @@ func (m *mutator) typeOf(n ast.Expr) string {
 
 // add adds a mutant, and gives its number as the code has it.
 func (m *mutator) add(at token.Pos, change string) string {
-	number := len(m.mutants) + 1
-	m.mutants = append(m.mutants, mutant{number, m.fset.Position(at), change})
+	number, position := len(m.mutants)+1, m.fset.Position(at)
+	from := position.Offset - position.Column + 1
+	line, _, _ := strings.Cut(string(m.source[from:]), "\n")
+	m.mutants = append(m.mutants, mutant{number, position, line, change})
 	return fmt.Sprintf("%q", fmt.Sprint(number))
 }
