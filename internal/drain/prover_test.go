@@ -69,3 +69,13 @@ func TestNothingIsProvenOverAnEndedConnection(t *testing.T) {
 		t.Error("the proof holds")
 	}
 }
+
+// A queue that has changed may hold messages again: it is the others that the proof is still of.
+func TestChanged(t *testing.T) {
+	q, r := topology.Queue{Name: "q"}, topology.Queue{Name: "r"}
+	p := Prover{proven: Proven{queues: []topology.Queue{q, r}, since: time.Now()}}
+	p.Changed("q")
+	if p.lastProof().Covers(q, time.Time{}) || !p.lastProof().Covers(r, time.Time{}) {
+		t.Errorf("the proof is %+v", p.lastProof())
+	}
+}

@@ -75,6 +75,10 @@ func TestJudge(t *testing.T) {
 			false, All, true},
 		"had one ready, and it left": {Proof{Queues: []Queue{filled}}, append(twice, all(-1, 1, 1)), 0, false,
 			true, 0, false},
+		"had one ready, long ago, by three looks": {Proof{Queues: []Queue{plain}}, append(twice, ready("q", 0.4, 0),
+			all(-1, 1, 1)), 0, false, false, All, true},
+		"has one that was ready in a look": {Proof{Queues: []Queue{plain}}, []Count{ready("q", 0, 1),
+			ready("q", 0.2, 0), all(0.1, 1, 1)}, 1, false, false, 0, false},
 		"has one ready for others": {Proof{Queues: []Queue{plain}}, append(twice, all(-1, 1, 1),
 			all(0.3, 1, 1)), 0, true, false, 0, false},
 		"is consumed": {Proof{Queues: []Queue{plain}}, []Count{consumed(ready("q", 0, 0)),
@@ -95,6 +99,10 @@ func TestJudge(t *testing.T) {
 			twice[:1]...), 0, false, true, 0, false},
 		"glance, no AMQP": {Proof{Queues: []Queue{{Name: "q", Moves: All, Hides: true}}, FirstLook: true},
 			[]Count{all(-1, 0, 0)}, 0, false, true, 0, false},
+		"glance, classic": {Proof{Queues: []Queue{classic}, FirstLook: true}, []Count{all(0, 0, 0)}, 0, false, true, 0,
+			false},
+		"glance, classic, not counted": {Proof{Queues: []Queue{classic}, FirstLook: true}, nil, 0, false, false, All,
+			true},
 		"glance, not counted": {Proof{Queues: []Queue{plain}, FirstLook: true}, []Count{all(-1, 0, 0)}, 0,
 			false, false, All, true},
 		"glance, hid one": {Proof{Queues: []Queue{plain}, FirstLook: true}, append([]Count{all(-1, 1, 0)},
@@ -189,14 +197,41 @@ func TestMoves(t *testing.T) {
 	}
 }
 
+// TestQueuesInTurn has a look that asks the second queue 90 ms after the first one. A message comes into the first one
+// in between, and is on its way to the second one when the next look is over. A look is as old as its first question:
+// otherwise the message is lost.
+func TestQueuesInTurn(t *testing.T) {
+	slow := ready("q", 0, 0)
+	slow.Answered = at(0.11)
+	for name, counts := range map[string][]Count{
+		"answers in turn":                     {ready("q", 0, 0), ready("r", 0.09, 0)},
+		"the first question is answered last": {ready("r", 0.09, 0), slow},
+	} {
+		t.Run(name, func(t *testing.T) {
+			proof := Proof{Began: began, Queues: []Queue{
+				{Name: "q", Moves: Ready, Stay: 150 * time.Millisecond, NeedsNoLeader: true},
+				{Name: "r", Moves: Ready, Stay: time.Hour, NeedsNoLeader: true}}}
+			counts = append(counts, ready("q", 0.2, 0), ready("r", 0.2, 0))
+			if v := proof.Judge(counts); v.Empty {
+				t.Errorf("a message is on its way, and the verdict is %+v", v)
+			}
+			v := proof.Judge(append(counts, ready("q", 0.3, 0), ready("r", 0.39, 0)))
+			if !v.Empty || !v.Since.Equal(at(0.3)) {
+				t.Errorf("the verdict is %+v, and not since %s", v, at(0.3))
+			}
+		})
+	}
+}
+
 // TestSince tells how long a proof by an old count holds: as long as looks come before a message could have come and
-// gone.
+// gone. A look takes 10 ms.
 func TestSince(t *testing.T) {
 	for name, test := range map[string]struct {
 		pause, since float64
 		delaysItself bool
 	}{
 		"looks in a row": {0.5, 5, false}, "looks far apart": {1.5, 1.5, false},
+		"looks as far apart as a message stays":          {0.99, 0.99, false},
 		"looks in a row at a queue that delays messages": {0.5, 0.5, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -234,6 +269,7 @@ func TestCountsFollowEachOther(t *testing.T) {
 		"counted before the first one":           {50 * time.Millisecond, false, 1, false},
 		"counted just after the first one":       {50 * time.Millisecond, false, 9.05, false},
 		"counted after the first one":            {50 * time.Millisecond, false, 10.2, true},
+		"messages stay in the second one":        {0, false, 1, true},
 		"a message would be ready in a look":     {time.Hour, false, 1, true},
 		"nothing moves from the one to the next": {50 * time.Millisecond, true, 1, true},
 	} {
@@ -270,6 +306,17 @@ func TestFirstLookTakesItsTime(t *testing.T) {
 func TestProvenHides(t *testing.T) {
 	proven := Proof{Queues: []Queue{{Name: "q", Hides: true}, {Name: "r"}}}.Proven(nil, Verdict{})
 	if !proven.Hides("q") || proven.Hides("r") || proven.Hides("s") {
+		t.Errorf("the proof is %+v", proven)
+	}
+}
+
+// TestHoldsAt has a queue beside a delay queue that messages do not leave. What comes into it stays ready, so the
+// proof holds for as long as without it.
+func TestHoldsAt(t *testing.T) {
+	queues := []topology.Queue{{Name: "q"}, {Name: "end"}}
+	proven := Proof{Queues: []Queue{{Name: "q", Stay: time.Second}, {Name: "end"}}}.Proven(queues,
+		Verdict{Since: began})
+	if !proven.HoldsAt(at(0.9), queues) || proven.HoldsAt(at(1), queues) {
 		t.Errorf("the proof is %+v", proven)
 	}
 }
