@@ -2,8 +2,8 @@
 // Topologies come in, those that are wanted and those that are there. A [Plan] goes out: phases of steps, each with its
 // undo. No plan loses a message that is on its way, unless it is forced to.
 //
-// Call [Create], [Repair], [Rebuild] or [Teardown]. A [Step] knows its object, its words and its inverse. It does
-// itself on a [Target]: a broker, or the model of one in plantest.
+// Call [Create], [Repair], [Rebuild] or [Teardown]. A [Step] knows its words and its effect. It does itself on a
+// [Target]: a broker, or the model of one in plantest.
 //
 // It is pure: it never talks to a broker. Read step.go first, then repair.go for changes in place and teardown.go for
 // deletions.
@@ -54,7 +54,7 @@ type Effect struct {
 	Object string
 	// Makes tells whether the step makes its object, or binds it onwards.
 	Makes bool
-	// Inverse is the step that takes this one back, by what there was before.
+	// Inverse is the step that brings back what this one takes away, by what there was before. It is nil for others.
 	Inverse func(before topology.Topology) Step
 	// change does it to a topology.
 	change func(topology.Topology)
@@ -100,7 +100,7 @@ func (s DeclareExchange) Do(ctx context.Context, on Target) (bool, error) {
 
 // Effect is the exchange.
 func (s DeclareExchange) Effect() Effect {
-	return Effect{topology.ExchangeObject(s.Exchange.Name), true, becomes(DeleteExchange{Name: s.Exchange.Name}),
+	return Effect{topology.ExchangeObject(s.Exchange.Name), true, nil,
 		func(t topology.Topology) { t.Exchanges[s.Exchange.Name] = s.Exchange }}
 }
 
@@ -118,9 +118,9 @@ func (s DeclareQueue) Do(ctx context.Context, on Target) (bool, error) {
 	return on.DeclareQueue(ctx, s)
 }
 
-// Effect is the queue. It is taken back if it is empty.
+// Effect is the queue.
 func (s DeclareQueue) Effect() Effect {
-	return Effect{topology.QueueObject(s.Queue.Name), true, becomes(DeleteQueue{Queue: s.Queue, IfEmpty: true}),
+	return Effect{topology.QueueObject(s.Queue.Name), true, nil,
 		func(t topology.Topology) { t.Queues[s.Queue.Name] = s.Queue }}
 }
 
@@ -134,7 +134,7 @@ func (s Bind) Do(ctx context.Context, on Target) (bool, error) { return on.Bind(
 
 // Effect is the binding.
 func (s Bind) Effect() Effect {
-	return Effect{topology.ExchangeObject(s.Binding.Source), true, becomes(Unbind(s)),
+	return Effect{topology.ExchangeObject(s.Binding.Source), true, nil,
 		func(t topology.Topology) { t.Bind(s.Binding) }}
 }
 
@@ -208,15 +208,9 @@ func (s SetPolicy) String() string { return "set " + topology.PolicyObject(s.Pol
 // Do sets it.
 func (s SetPolicy) Do(ctx context.Context, on Target) (bool, error) { return on.SetPolicy(ctx, s) }
 
-// Effect is the policy. Taken back, there is the one from before, if there was one.
+// Effect is the policy.
 func (s SetPolicy) Effect() Effect {
-	return Effect{topology.PolicyObject(s.Policy.Name), true,
-		func(before topology.Topology) Step {
-			if p, existed := before.Policies[s.Policy.Name]; existed {
-				return SetPolicy{p}
-			}
-			return DeletePolicy{Name: s.Policy.Name}
-		},
+	return Effect{topology.PolicyObject(s.Policy.Name), true, nil,
 		func(t topology.Topology) { t.Policies[s.Policy.Name] = s.Policy }}
 }
 
