@@ -66,7 +66,9 @@ func positions(steps []plan.Step) map[string]int {
 func TestPolicyIsUndone(t *testing.T) {
 	quorum, plain := parkingByPolicy(t, delay.Celery, true), parkingByPolicy(t, delay.Celery, false)
 	classic := parkingByPolicy(t, delay.CeleryClassic, true)
-	part := quorum.Extras(plain)
+	part, without, changed := quorum.Extras(plain), quorum.Clone(), quorum.Clone()
+	clear(without.Policies)
+	changed.Policies[parking] = topology.Policy{Name: parking, Pattern: "^other"}
 	for name, test := range map[string]struct {
 		before, after topology.Topology
 		todo          func(*plantest.Broker) plan.Plan
@@ -82,6 +84,12 @@ func TestPolicyIsUndone(t *testing.T) {
 		}},
 		"rebuild": {quorum, classic, func(b *plantest.Broker) plan.Plan {
 			return b.Rebuild(quorum, classic, plan.Guard{})
+		}},
+		"rebuild without a policy": {quorum, without, func(b *plantest.Broker) plan.Plan {
+			return b.Rebuild(quorum, without, plan.Guard{})
+		}},
+		"rebuild of a changed policy": {changed, quorum, func(b *plantest.Broker) plan.Plan {
+			return b.Rebuild(quorum, quorum, plan.Guard{})
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

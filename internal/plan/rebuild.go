@@ -84,16 +84,12 @@ func RebuildsDelivery(before, after, actual topology.Topology) bool {
 	return before.Delivery == after.Delivery && owned && exists && !have.Equal(want)
 }
 
-// apart is the topology without the way of unroutable messages, if the other one has the same.
+// apart is the topology without the way of unroutable messages, if the other one has the same. A policy that leads
+// there is no part of that: a rebuild of a cascade with a policy gives it another one, or none.
 func apart(t topology.Topology, other topology.Topology) topology.Topology {
 	way := t.WithQueues(t.Parking())
 	if !way.SameObjects(other.Part(way)) {
 		return t
-	}
-	for name, p := range t.Policies {
-		if other.Policies[name].Equal(p) {
-			way.Policies[name] = p
-		}
 	}
 	return t.Minus(way)
 }
