@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,7 +18,8 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology/topologytest"
 )
 
-// From one set of rungs to another: unwanted rungs go, then missing ones come, and nothing else is touched.
+// From one set of rungs to another: unwanted rungs go, then missing ones come, and nothing else is touched. Nothing
+// leads into a rung when it goes, by force or not.
 func TestRetireAndAdd(t *testing.T) {
 	all := []string{"1s", "5s", "30s", "1m", "1h"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -27,6 +28,7 @@ func TestRetireAndAdd(t *testing.T) {
 			plantest.ExpandLadder(t, some.Draw(t, "after")...)
 		b := deployed(t, before)
 		inAnyOrder(t, b)
+		closesBeforeDeleting(b)
 		retired := before.Extras(desired)
 		if err := b.Run(b.Teardown(retired, plan.Guard{Force: rapid.Bool().Draw(t, "force")})); err != nil {
 			t.Fatal(err)
@@ -136,26 +138,50 @@ func (c change) goesOn(routed *topologytest.Router, key string, wait time.Durati
 	return nil
 }
 
-// Units grow from the end: what leads into a new queue comes when all behind it is there.
+// Units grow from the end: what leads into a new queue comes when all behind it is there. They shrink from the top:
+// what waits in a queue has its way on until nothing more gets in, and nothing waits. Bindings to old queues come at
+// once.
 func TestReachGrowsUpwards(t *testing.T) {
 	c := delay.Config{Name: "t", Units: []time.Duration{12 * time.Second, 3 * time.Second, time.Second}, Lookahead: 1,
 		CreateDeliveryExchange: true}
 	_, before := reaching(t, c, time.Second)
 	_, desired := reaching(t, c, 40*time.Second)
-	var into [][]string
-	for _, phase := range plan.Repair(desired, before) {
-		var sources []string
-		for _, step := range phase.Steps {
-			if bind, binds := step.(plan.Bind); binds && bind.Binding.LeadsInto(desired.Queues) {
-				sources = append(sources, bind.Binding.Source)
+	unbound, part := desired.Clone(), desired.Extras(before)
+	unbound.Bindings.DeleteInto(desired.Queues)
+	shrinks := plan.Teardown(part, part, plan.Guard{Drain: time.Minute})
+	upwards := []string{"bind t.s", "bind t.3s.s", "bind t.12s.3s.s"}
+	for name, test := range map[string]struct {
+		plan plan.Plan
+		want []string
+	}{
+		"growth": {plan.Repair(desired, before), upwards},
+		"shrinking": {shrinks, []string{
+			"unbind t.12s.3s.s", `verify that nothing waits in "t.36s", "t.24s", "t.12s"`,
+			"unbind t.3s.s", `verify that nothing waits in "t.9s", "t.6s", "t.3s"`,
+			"unbind t.s", `verify that nothing waits in "t.2s"`}},
+		"its undo":     {failing(shrinks), upwards},
+		"only unbound": {plan.Repair(desired, unbound), []string{"bind t.3s.s, bind t.s", "bind t.12s.3s.s"}},
+	} {
+		var got []string
+		for _, phase := range test.plan {
+			var texts []string
+			for _, step := range phase.Steps {
+				switch s := step.(type) {
+				case plan.Bind:
+					texts = append(texts, "bind "+s.Binding.Source)
+				case plan.Unbind:
+					texts = append(texts, "unbind "+s.Binding.Source)
+				case plan.VerifyEmpty:
+					texts = append(texts, s.String())
+				}
+			}
+			if slices.Sort(texts); len(texts) > 0 {
+				got = append(got, strings.Join(slices.Compact(texts), ", "))
 			}
 		}
-		if slices.Sort(sources); len(sources) > 0 {
-			into = append(into, slices.Compact(sources))
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: the order is %q", name, got)
 		}
-	}
-	if want := [][]string{{"t.s"}, {"t.3s.s"}, {"t.12s.3s.s"}}; !reflect.DeepEqual(into, want) {
-		t.Errorf("they are bound in the order %q", into)
 	}
 }
 

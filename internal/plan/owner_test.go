@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -89,4 +90,20 @@ func TestTakenOverMeanwhile(t *testing.T) {
 		}
 		same(t, b.Snapshot(), there, "after the removal")
 	})
+}
+
+// A removal looks for another owner. Only that of a part without an owner does not: another owns what is left.
+func TestRemovalLooksForOwners(t *testing.T) {
+	whole := plantest.ExpandLadder(t, "1s", "5s")
+	part := whole.Extras(plantest.ExpandLadder(t, "1s"))
+	for _, test := range []struct {
+		of   topology.Topology
+		want bool
+	}{{whole, true}, {whole.WithOwner(""), true}, {part, true}, {part.WithOwner(""), false}} {
+		looks := slices.ContainsFunc(plan.Teardown(test.of, test.of, plan.Guard{}).Steps(),
+			func(step plan.Step) bool { _, is := step.(plan.VerifyOwner); return is })
+		if looks != test.want {
+			t.Errorf("whole: %t, owners: %v, it looks: %t", test.of.IsWhole(), test.of.Owners.Sorted(), looks)
+		}
+	}
 }

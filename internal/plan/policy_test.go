@@ -21,7 +21,8 @@ func parkingByPolicy(t plantest.Fataler, preset delay.Preset, parks bool) topolo
 	return plantest.Expand(t, delay.Config{Preset: preset, CreateDeliveryExchange: true, ParkUnroutable: parks})
 }
 
-// A policy is set when it can park, and before anybody can publish. It goes after all exchanges, and before the queues.
+// A policy is set when it can park, and before anybody can publish. It goes after all exchanges, the one that parks
+// last, and before the queues.
 func TestPolicyHasItsPlaceInTheOrder(t *testing.T) {
 	desired := parkingByPolicy(t, delay.Celery, true)
 	b := plantest.Around(desired)
@@ -40,11 +41,13 @@ func TestPolicyHasItsPlaceInTheOrder(t *testing.T) {
 		steps := b.Teardown(desired, guard).Steps()
 		at := positions(steps)
 		deletion := at[plan.DeletePolicy{Name: parking}.String()]
+		parks := at[plan.DeleteExchange{Name: parking}.String()]
 		for i, step := range steps {
 			_, exchange := step.(plan.DeleteExchange)
 			_, queue := step.(plan.DeleteQueue)
-			if exchange && i > deletion || queue && !guard.Force && i < deletion {
-				t.Errorf("with %+v, the policy goes in step %d, and step %d is: %s", guard, deletion, i, step)
+			if exchange && i > min(parks, deletion) || queue && !guard.Force && i < deletion {
+				t.Errorf("with %+v, parking goes in step %d, its policy in %d, and step %d is: %s", guard, parks,
+					deletion, i, step)
 			}
 		}
 		allowed := at[plan.VerifyAllowed{Step: plan.SetPolicy{Policy: desired.Policies[parking]}}.String()]
