@@ -291,6 +291,26 @@ func TestDiffUnbindsWhatLeadsOutBesideARefusal(t *testing.T) {
 	}
 }
 
+// The only way around an exchange that cannot be recreated stays. The binding that is to take its place waits for that.
+func TestDiffKeepsTheWayAroundARefusal(t *testing.T) {
+	c := delay.Config{Name: "t", Levels: 2, Lookahead: 2, QueueType: delay.Classic, CreateDeliveryExchange: true}
+	b := deployed(t, plantest.Expand(t, c))
+	e := b.Exchanges["t.delay-00"]
+	e.Internal = true
+	b.Exchanges[e.Name] = e
+	b.Messages["t.delay-01"] = 1
+	c.Lookahead = 1
+	desired := plantest.Expand(t, c)
+	if err := b.Run(plan.Repair(desired, b.Actual(desired))); !plantest.IsRefusal(err) {
+		t.Errorf("got %v", err)
+	}
+	everyKey(t, c, withApplication(b, desired), func(key string, delay time.Duration, arrivals []topologytest.Arrival) {
+		if !isDelivered(arrivals, delay) {
+			t.Errorf("key %q goes %v", key, arrivals)
+		}
+	})
+}
+
 // An exchange that deletes itself goes with its last binding, here when the exchange below is recreated.
 func TestDiffRecreatesAnAutoDeleteExchange(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -333,6 +353,7 @@ func TestDiffRecreatesAQueueOnlyWhileItIsEmpty(t *testing.T) {
 	b := deployed(t, desired)
 	shortenTTL(b, "t.delay-01")
 	shortenTTL(b, "t.delay-02")
+	setType(b, "t.delay-01", "direct") // which comes back bound to the queue that stays
 	b.Messages["t.delay-01"] = 3
 	b.Bindings.Add(topologytest.ToQueue("t.delay-00", "foreign", plantest.Application))
 	kept := b.Queues["t.delay-01"]

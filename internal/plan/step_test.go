@@ -61,6 +61,7 @@ func TestProves(t *testing.T) {
 		"undo of a create": {plan.UndoCreate(before, plan.Create(before, topology.New(), "mark").Steps()), true,
 			false},
 		"delete an empty queue": {plan.Plan{{Steps: []plan.Step{plan.DeleteQueue{IfEmpty: true}}}}, true, false},
+		"delete a queue":        {plan.Plan{{Steps: []plan.Step{plan.DeleteQueue{}}}}, false, false},
 		"wait, nothing changed": {plan.Plan{{Steps: []plan.Step{verify}}}, true, false},
 	} {
 		if proves, waits := test.plan.Proves(); proves != test.proves || waits != test.waits {
