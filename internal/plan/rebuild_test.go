@@ -249,12 +249,15 @@ func TestRebuildThatFailsAnywhere(t *testing.T) {
 	before := plantest.Expand(t, c)
 	c.QueueName, c.ParkUnroutable = "t.wait-%d", false
 	after := plantest.Expand(t, c)
-	for _, isGone := range []bool{false, true} {
+	for _, left := range []string{"all", "the entry", "nothing"} {
 		for step := 0; ; step++ {
 			r := rebuilt{before, after, deployed(t, before)}
-			if isGone {
+			if left != "all" {
 				run(t, r.broker, append(r.broker.Teardown(before, plan.Guard{}),
 					plan.DeleteShared(before.Delivery, true)...))
+			}
+			if left == "the entry" {
+				r.broker.Exchanges[before.Entry] = before.Exchanges[before.Entry]
 			}
 			there, want := r.broker.Snapshot(), r.expected()
 			todo := r.broker.Rebuild(before, after, plan.Guard{})
@@ -267,11 +270,22 @@ func TestRebuildThatFailsAnywhere(t *testing.T) {
 				t.Fatalf("got %v", err)
 			}
 			if !r.isOpen() {
-				same(t, r.broker.Snapshot(), there, fmt.Sprintf("after a failure of step %d, gone before: %t",
-					step, isGone))
+				same(t, r.broker.Snapshot(), there, fmt.Sprintf("after a failure of step %d, left before: %s",
+					step, left))
 			}
 		}
 	}
+}
+
+// A rebuild to other names of levels does not bind the old levels again, which go: that would fail.
+func TestRebuildOfOtherLevels(t *testing.T) {
+	c := delay.Config{Name: "t", Levels: 11, CreateDeliveryExchange: true}
+	r := rebuilt{before: plantest.Expand(t, c)}
+	c.ExchangeName = "t.delay-%d" // the entry is level 10
+	r.after, r.broker = plantest.Expand(t, c), deployed(t, r.before)
+	want := r.expected()
+	run(t, r.broker, r.broker.Rebuild(r.before, r.after, plan.Guard{}))
+	same(t, r.broker.Snapshot(), want, "after the rebuild")
 }
 
 // bindsOnly makes sure that a plan binds nothing else than what there is to be, owner's marks aside.
