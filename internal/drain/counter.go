@@ -145,12 +145,13 @@ func (c *counter) isStillEmpty(ctx context.Context, q topology.Queue, earlier Pr
 	}
 	ready, err := c.ask(ctx, q, (*rabbit.Conn).Depth)
 	_, filled := c.filled.Load(q.Name)
-	isEmpty := total.Messages == 0 || filled && total.Messages == total.Ready // which have left it by now
-	if err != nil || !isEmpty || ready.Messages+ready.Consumers > 0 || earlier.Hides(q.Name) {
-		return isEmpty && ready.Messages+ready.Consumers == 0, err
+	isEmpty, needsLeader := earlier.lastLook(Count{Queue: q.Name, Messages: total.Messages, ReadyOfAll: total.Ready},
+		Count{Messages: ready.Messages, Consumers: ready.Consumers}, filled)
+	if err == nil && needsLeader {
+		ready, err = c.leader(ctx, q)
+		isEmpty = ready.Messages == 0
 	}
-	ready, err = c.leader(ctx, q)
-	return ready.Messages == 0, err
+	return isEmpty, err
 }
 
 // verifyServed fails for a queue that was declared and that nobody serves.

@@ -55,36 +55,27 @@ func (o *observation) count(ctx context.Context, lacks map[string]Kind) error {
 	group.Go(func() error { return o.countExact(together) })
 	for i, q := range o.queues {
 		if isQuorum(q) {
-			group.Go(func() error {
-				kind, isLacking := lacks[q.Name]
-				return o.countQuorum(together, q, o.known[i], isLacking && kind == Leader, isLacking && kind == All)
-			})
+			group.Go(func() error { return o.countQuorum(together, q, o.known[i].needs(lacks[q.Name])) })
 		}
 	}
 	return group.Wait()
 }
 
 // countQuorum takes the counts of a quorum queue that a round needs.
-func (o *observation) countQuorum(
-	ctx context.Context, q topology.Queue, known Queue, lacksLeader, lacksAll bool,
-) error {
-	if known.Moves == Ready {
-		if err := o.countReady(ctx, q); err != nil {
-			return err
-		}
+func (o *observation) countQuorum(ctx context.Context, q topology.Queue, needs needs) (err error) {
+	if needs.ready {
+		err = o.countReady(ctx, q)
 	}
-	switch {
-	case lacksLeader:
-		return o.askLeader(ctx, q)
-	case lacksAll && !known.Hides: // for the sake of an old count, which may be another one by now
-		if err := o.countAtSomeTick(ctx, []topology.Queue{q}); err != nil {
-			return err
-		}
-		return o.countTicked(ctx, q)
-	case known.Hides:
-		return o.countTicked(ctx, q)
+	if err == nil && needs.leader {
+		err = o.askLeader(ctx, q)
 	}
-	return nil
+	if err == nil && needs.old {
+		err = o.countAtSomeTick(ctx, []topology.Queue{q})
+	}
+	if err == nil && needs.ticked {
+		err = o.countTicked(ctx, q)
+	}
+	return err
 }
 
 // countReady counts ready messages over AMQP.

@@ -51,3 +51,12 @@ func (p Proven) WithoutQueue(name string) Proven {
 func (p Proven) Hides(queue string) bool {
 	return slices.ContainsFunc(p.known, func(q Queue) bool { return q.Name == queue && q.Hides })
 }
+
+// lastLook tells whether a look over AMQP finds a queue still empty, and whether its leader has to say so, too. The
+// count of all may be old: where a message was ready earlier on, those that it has as ready may have left.
+func (p Proven) lastLook(all, ready Count, filled bool) (isEmpty, needsLeader bool) {
+	isEmpty = (all.Messages == 0 || filled && all.Messages == all.ReadyOfAll) && isIdle(ready.Messages, ready.Consumers)
+	return isEmpty, isEmpty && !p.Hides(all.Queue)
+}
+
+func isIdle(ready, consumers int64) bool { return ready == 0 && consumers == 0 }

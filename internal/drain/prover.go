@@ -186,7 +186,7 @@ func (p *Prover) renew(ctx context.Context, c *counter, queues []topology.Queue)
 	if err != nil {
 		return false, err
 	}
-	came := slices.ContainsFunc(ready, func(d QueueDepth) bool { return d.Messages > 0 || d.Consumers > 0 })
+	came := slices.ContainsFunc(ready, func(d QueueDepth) bool { return !isIdle(d.Messages, d.Consumers) })
 	if came || !earlier.HoldsAt(time.Now(), queues) {
 		return false, nil
 	}

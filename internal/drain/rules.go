@@ -66,6 +66,15 @@ type Queue struct {
 	Filled bool
 }
 
+// needs are the counts that a round takes of a quorum queue. Old is one of any tick, for one that leaves a doubt.
+type needs struct{ ready, leader, old, ticked bool }
+
+// needs says what the next round takes, by the count that is lacking: Ready if none is.
+func (q Queue) needs(lacks Kind) needs {
+	return needs{ready: q.Moves == Ready, leader: lacks == Leader, old: lacks == All && !q.Hides,
+		ticked: lacks == All || q.Hides && lacks != Leader}
+}
+
 // Proof is what there is to prove.
 type Proof struct {
 	Queues []Queue

@@ -24,6 +24,8 @@ type scenario struct {
 	withoutAMQP                  bool
 	// start, if set, is all that a message may be at first.
 	start []message
+	// isFilled has a message counted in each queue before the proof, as a drain does.
+	isFilled bool
 	// leaderless queues have no leader at first. Consumed ones have a consumer.
 	leaderless, consumed []int
 	// publishes is how many messages come in below the entry after the proof. With destroys, the exchanges go then,
@@ -42,6 +44,10 @@ type scenario struct {
 type rules struct {
 	known func(*Queue) // of the knowledge of a queue
 	count func(*Count) // of a count
+	// look is of the last look into a queue: what the management API and the queue itself count.
+	look func(all, ready *Count)
+	// noLeader has a look at ready messages enough for the last one.
+	noLeader bool
 	// read stands for that of Ticks.
 	read func(t *Ticks, asked time.Time, reductions int64) time.Time
 }
@@ -79,7 +85,7 @@ type state struct {
 	asking            [mostQueues]asking
 	asked             [mostQueues]int8
 	ticks             [mostQueues]Ticks
-	// history are the counts, see record. Lacks are what the last look lacked: 1 more than the kind, and 0 for nothing.
+	// history are the counts, see record. Lacks are the kinds that the last look lacked, Ready for none.
 	history string
 	lacks   [mostQueues]int8
 	// since is that of the proof, and cut when the exchanges went.
@@ -110,6 +116,7 @@ func (sc scenario) explore() *search {
 	overdue, _ := around.MayKeepOverdue(s.queues)
 	for _, q := range s.queues {
 		known := around.Known(q, !sc.withoutAMQP, overdue)
+		known.Filled = sc.isFilled
 		if sc.rules != nil && sc.rules.known != nil {
 			sc.rules.known(&known)
 		}
@@ -155,7 +162,8 @@ func (s *search) beginnings() []brokerState {
 	return begun
 }
 
-// notes are what the queues may have noted by then: all that is there, or nothing.
+// notes are what the queues may have noted by then: all that is there, or nothing. One that was filled may also have
+// noted a message that was ready.
 func (s *search) notes(b brokerState) []brokerState {
 	with, isHeldAlone := b, false
 	for i, n := range s.natures {
@@ -166,10 +174,18 @@ func (s *search) notes(b brokerState) []brokerState {
 	for _, m := range b.messages {
 		isHeldAlone = isHeldAlone || m.at == isHeld && !b.queues[m.queue].isConsumed
 	}
-	if isHeldAlone { // what a client has got, and nobody sees, was there at a tick
-		return []brokerState{with}
+	begun := []brokerState{with}
+	if !isHeldAlone { // what a client has got, and nobody sees, was there at a tick
+		begun = append(begun, b)
 	}
-	return []brokerState{with, b}
+	for i, n := range s.natures {
+		if filled := with; s.isFilled && !n.classic {
+			filled.queues[i].note = noted{messages: 1, ready: 1}
+			filled.queues[i].api = filled.queues[i].note
+			begun = append(begun, filled)
+		}
+	}
+	return begun
 }
 
 // places are where a message may be at the beginning.
@@ -356,7 +372,7 @@ func (s *search) look(st state) map[string]state {
 
 // ask asks a queue the next question of a look.
 func (s *search) ask(st state, i int) (state, bool) {
-	b, known := st.broker, s.known[i]
+	b, needs := st.broker, s.known[i].needs(Kind(st.lacks[i]))
 	now := b.now
 	switch {
 	case st.asking[i] == first && s.natures[i].classic:
@@ -364,22 +380,22 @@ func (s *search) ask(st state, i int) (state, bool) {
 		st.history += s.record(i, All, st.asked[i], now, int64(n.messages), int64(n.ready), b.consumers(i))
 		st.asking[i] = done
 	case st.asking[i] == first:
-		if known.Moves == Ready {
+		if needs.ready {
 			st.history += s.record(i, Ready, st.asked[i], now, b.readyIn(i), 0, b.consumers(i))
 		}
 		st.asking[i], st.asked[i] = second, now
-		if st.lacks[i] == 1+int8(Leader) && b.queues[i].isLeaderless {
+		if needs.leader && b.queues[i].isLeaderless {
 			st.asking[i] = unanswered
 		}
 	case st.asking[i] == unanswered && !b.queues[i].isLeaderless:
 		st.asking[i], st.wait = again, int8(Settling/unit)
-	case st.asking[i] == second && (known.Hides || st.lacks[i] == 1+int8(All)):
-		if !known.Hides {
+	case st.asking[i] == second && needs.ticked:
+		if needs.old {
 			st.history += s.old(b, i)
 		}
 		st = s.readTick(st, i)
 		st.asking[i] = done
-	case (st.asking[i] == second || st.asking[i] == again && st.wait == 0) && st.lacks[i] == 1+int8(Leader):
+	case (st.asking[i] == second || st.asking[i] == again && st.wait == 0) && needs.leader:
 		kind, ready := Leader, b.readyIn(i)
 		if ready > 0 {
 			kind = Ready
@@ -438,9 +454,7 @@ func (s *search) judge(st state, all map[string]state) {
 	case st.looks > 1:
 		st.lacks = [mostQueues]int8{}
 		for i, q := range s.queues {
-			if kind, is := v.Lacks[q.Name]; is {
-				st.lacks[i] = 1 + int8(kind)
-			}
+			st.lacks[i] = int8(v.Lacks[q.Name])
 		}
 		st.looks--
 		// Without AMQP, a pause is up to a second. Its length proves nothing, so the search has shorter ones.
@@ -490,7 +504,7 @@ func (s *search) renew(st state) map[string]state {
 			continue
 		}
 		isDone = false
-		if st.broker.readyIn(i)+st.broker.consumers(i) == 0 {
+		if isIdle(st.broker.readyIn(i), st.broker.consumers(i)) {
 			next := st
 			next.asking[i] = done
 			all[fmt.Sprintf("queue %d is still empty", i)] = next
@@ -520,15 +534,15 @@ func (s *search) delete(st state) map[string]state {
 	covered := func(q topology.Queue) bool { return s.proven(st).Covers(q, atUnit(st.cut).Add(-1)) }
 	for i, q := range s.queues {
 		next, name := st, fmt.Sprintf("queue %d is looked into", i)
-		isEmpty := st.broker.readyIn(i)+st.broker.consumers(i) == 0 && covered(q)
+		isEmpty, needsLeader := s.lastLook(st, i)
 		switch {
-		case !isEmpty || st.asking[i] == done:
+		case st.asking[i] == done || !covered(q):
 			continue
-		case st.asking[i] == second && st.broker.queues[i].isLeaderless:
+		case st.asking[i] == second && (st.broker.queues[i].isLeaderless || st.broker.readyIn(i) > 0):
 			continue
-		case st.asking[i] == first && st.broker.queues[i].api.messages > 0:
+		case st.asking[i] == first && !isEmpty:
 			continue
-		case st.asking[i] == first && !s.proven(st).Hides(q.Name):
+		case st.asking[i] == first && needsLeader:
 			next.asking[i] = second
 		default:
 			next.asking[i], name = done, fmt.Sprintf("queue %d is deleted", i)
@@ -539,6 +553,18 @@ func (s *search) delete(st state) map[string]state {
 		all[name] = next
 	}
 	return all
+}
+
+// lastLook is the first of the two questions of the last look into a queue, see counter.isStillEmpty.
+func (s *search) lastLook(st state, i int) (isEmpty, needsLeader bool) {
+	api := st.broker.queues[i].api
+	all := Count{Queue: s.queues[i].Name, Messages: int64(api.messages), ReadyOfAll: int64(api.ready)}
+	ready := Count{Messages: st.broker.readyIn(i), Consumers: st.broker.consumers(i)}
+	if s.rules != nil && s.rules.look != nil {
+		s.rules.look(&all, &ready)
+	}
+	isEmpty, needsLeader = s.proven(st).lastLook(all, ready, s.isFilled)
+	return isEmpty, needsLeader && (s.rules == nil || !s.rules.noLeader)
 }
 
 // trace is how the loss came about.
