@@ -21,6 +21,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan/plantest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology/topologytest"
 )
 
 func TestMain(m *testing.M) { brokertest.Main(m) }
@@ -78,6 +79,15 @@ func (w *world) create(desired topology.Topology) {
 	}
 	if steps := plan.Repair(desired, result.State.Topology).Steps(); len(steps) > 0 {
 		w.Fatalf("after a create these steps are left: %v", steps)
+	}
+}
+
+// run does a step that others do.
+func (w *world) run(step plan.Step) {
+	w.Helper()
+	steps := plan.Plan{{Steps: []plan.Step{step}}}
+	if _, err := engine.Run(w.Context(), w.client.Vhost(w.vhost), steps); err != nil {
+		w.Fatal(err)
 	}
 }
 
@@ -177,18 +187,23 @@ func second[T any](_ T, err error) error { return err }
 
 // refusing is the address of a gateway before the broker, which refuses some requests.
 func (w *world) refusing(refuses func(*http.Request) bool) string {
+	return w.behind(refuses, http.StatusBadRequest, `{"error":"bad_request","reason":"no more today"}`)
+}
+
+// behind is the address of a gateway before the broker, which answers some requests by itself.
+func (w *world) behind(isAnswered func(*http.Request) bool, status int, answer string) string {
 	forward, err := w.broker.Forward()
 	if err != nil {
 		w.Fatal(err)
 	}
 	gateway := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if !refuses(r) {
+		if !isAnswered(r) {
 			forward.ServeHTTP(rw, r)
 			return
 		}
 		rw.Header().Set("Content-Type", "application/json")
-		rw.WriteHeader(http.StatusBadRequest)
-		_, _ = rw.Write([]byte(`{"error":"bad_request","reason":"no more today"}`))
+		rw.WriteHeader(status)
+		_, _ = rw.Write([]byte(answer))
 	}))
 	w.Cleanup(gateway.Close)
 	return gateway.URL
@@ -255,6 +270,61 @@ func TestDestroyWhileMessagesWait(t *testing.T) {
 	}
 	if left := w.count(desired); left > 0 {
 		t.Errorf("a destroy has left %d objects", left)
+	}
+}
+
+// A destroy leaves the delivery exchange to an application that has bound its queue there, and names it, unless the
+// destroy is forced. A look that fails is an error.
+func TestDestroyOfADeliveryExchange(t *testing.T) {
+	t.Parallel()
+	const audit = `queue "audit", bound with key "#"`
+	for name, test := range map[string]struct {
+		fails, forced bool
+		want          string
+		left          int
+	}{
+		"in use": {want: audit, left: 1}, "in use, forced": {forced: true},
+		"nobody knows": {fails: true, want: "error", left: 1}, "nobody asks, forced": {fails: true, forced: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			desired := levels(t, 2)
+			w.create(desired)
+			w.run(plan.DeclareQueue{Queue: topology.Queue{Name: "audit", Durable: true}})
+			w.run(plan.Bind{Binding: topologytest.ToQueue(desired.Delivery, "#", "audit")})
+			var deletes atomic.Bool
+			client := connect(t, w.broker, w.refusing(func(r *http.Request) bool {
+				if r.Method == http.MethodDelete && strings.HasPrefix(r.URL.Path, "/api/queues/") {
+					deletes.Store(true)
+				}
+				return test.fails && deletes.Load() &&
+					strings.HasSuffix(r.URL.Path, desired.Delivery+"/bindings/source")
+			}))
+			result, err := engine.New(client).Apply(t.Context(), w.change(desired, nothing,
+				engine.Options{Guard: plan.Guard{Force: test.forced}}))
+			got := strings.Join(result.Users, ", ")
+			if err != nil {
+				is[*engine.DeliveryLeftError](t, err)
+				got = "error"
+			}
+			if left := w.count(desired); got != test.want || left != test.left {
+				t.Errorf("%d objects are left, and the delivery exchange is used by %q", left, got)
+			}
+		})
+	}
+}
+
+// RabbitMQ says that an exchange is deleted, and it is not. A destroy names what is left.
+func TestDestroyThatLeavesAnExchange(t *testing.T) {
+	w := newWorld(t)
+	desired := levels(t, 2)
+	w.create(desired)
+	client := connect(t, w.broker, w.behind(func(r *http.Request) bool {
+		return r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/t.delay-00")
+	}, http.StatusNoContent, ""))
+	_, err := engine.New(client).Apply(t.Context(), w.change(desired, nothing, engine.Options{}))
+	if left := as[*engine.LeftError](t, err); !left.Objects.Has("t.delay-00") {
+		t.Errorf("left are %v", left.Objects)
 	}
 }
 
@@ -402,10 +472,7 @@ func TestOwners(t *testing.T) {
 	owners(a.Owners)
 
 	// Both have it, as restored definitions do.
-	both := plan.Plan{{Steps: []plan.Step{plan.Bind{Binding: b.Owners.Sorted()[0]}}}}
-	if _, err := engine.Run(t.Context(), w.client.Vhost(w.vhost), both); err != nil {
-		t.Fatal(err)
-	}
+	w.run(plan.Bind{Binding: b.Owners.Sorted()[0]})
 	met(must(b, b, engine.Options{}), engine.OwnsWithOthers)
 	owners(a.Union(b).Owners)
 	met(must(b, nothing, engine.Options{}), engine.OwnsWithOthers)
@@ -426,10 +493,7 @@ func TestDestination(t *testing.T) {
 	}
 	rebind := w.apply
 	is[*engine.MissingError](t, second(rebind(nothing, to("a", "orders"), engine.Options{})))
-	if _, err := engine.Run(t.Context(), w.client.Vhost(w.vhost), plan.Plan{{Steps: []plan.Step{
-		plan.DeclareQueue{Queue: topology.Queue{Name: "orders", Durable: true}}}}}); err != nil {
-		t.Fatal(err)
-	}
+	w.run(plan.DeclareQueue{Queue: topology.Queue{Name: "orders", Durable: true}})
 	before := to("a", "orders")
 	if _, err := rebind(nothing, before, engine.Options{}); err != nil {
 		t.Fatal(err)
