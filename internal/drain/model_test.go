@@ -7,6 +7,14 @@ import (
 	"time"
 )
 
+// byName has a message come into a queue after the proof, beside a consumer. Only the last look can see it.
+var byName = scenario{natures: []nature{{stay: 60, prompt: true}}, messages: 1, looks: 5, destroys: true, names: 1,
+	isStill: true, after: 4, ticks: 2, consumed: []int{0}, start: []message{{}}}
+
+// withoutLeader has a message come so, and the leader of the queue go before the last look.
+var withoutLeader = scenario{natures: []nature{{stay: 60}}, messages: 1, looks: 3, destroys: true, names: 1, fails: 1,
+	after: 8, start: []message{{}}}
+
 // TestEmptyIsEmpty goes through all that can happen to messages in small cascades while they are proven empty. The real
 // rules judge, and the broker is a model. After a verdict that the queues are empty, none holds a message, and none is
 // on its way into one. A queue that is deleted after a renewed proof and the last look holds none, either.
@@ -14,6 +22,8 @@ import (
 // The model has what internal/rabbit has measured: see the table in rules.go. Time is in units of 25 ms. A message
 // leaves a queue in the unit in which it is due, and is on its way for one unit at the most. Publishers who name a
 // queue, clients of AMQP 1.0 and expirations of messages are not in it: they are documented limits.
+//
+// In two scenarios, a publisher names a queue: no message that is ready is deleted, at least.
 //
 // With MODELS=all, looks and ticks are more, and the management API takes over each count whenever it likes.
 func TestEmptyIsEmpty(t *testing.T) {
@@ -48,6 +58,11 @@ func TestEmptyIsEmpty(t *testing.T) {
 			looks: 5, destroys: true, after: 8, ticks: 2},
 		"a destroy of what was got": {natures: []nature{{stay: 3, gets: true, prompt: true}}, messages: 1, looks: 5,
 			destroys: true, after: 8, ticks: 2},
+		"after a drain": {natures: []nature{{stay: 3}}, messages: 1, looks: 5, ticks: 2, isFilled: true},
+		"a destroy after a drain": {natures: []nature{{stay: 8}}, messages: 1, looks: 3, destroys: true,
+			publishes: 1, after: 12, ticks: 1, isFilled: true},
+		"a destroy beside who names a queue":                  byName,
+		"a destroy beside who names a queue without a leader": withoutLeader,
 		"a destroy that looks anew": {natures: []nature{{stay: 3, prompt: true}}, messages: 1, looks: 5,
 			destroys: true, isStill: true, after: 8, ticks: 2},
 	} {
@@ -92,6 +107,7 @@ func TestEachFactCounts(t *testing.T) {
 		t.Skip("with -short, no model")
 	}
 	unknown := func(change func(*Queue)) *rules { return &rules{known: change} }
+	without := func(sc scenario, rules rules) scenario { sc.rules = &rules; return sc }
 	for name, sc := range map[string]scenario{
 		"delays by the queue": {natures: []nature{{stay: 3, delays: true}}, messages: 1, looks: 3,
 			rules: unknown(func(q *Queue) { q.Hides, q.DelaysItself = false, false })},
@@ -119,6 +135,10 @@ func TestEachFactCounts(t *testing.T) {
 			rules: &rules{count: func(c *Count) { c.Consumers = 0 }}},
 		"the wait before a renewal": {natures: []nature{{stay: 16}, {stay: 8}}, messages: 1, looks: 3, destroys: true,
 			publishes: 1, after: 24, isHasty: true},
+		"ready messages, for the last look": without(byName,
+			rules{look: func(_, ready *Count) { ready.Messages = 0 }}),
+		"consumers, for the last look":  without(byName, rules{look: func(_, ready *Count) { ready.Consumers = 0 }}),
+		"the leader, for the last look": without(withoutLeader, rules{noLeader: true}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if s := sc.explore(); s.loss == "" {

@@ -32,6 +32,9 @@ type scenario struct {
 	// and the queues after them.
 	publishes int8
 	destroys  bool
+	// names is how many come in by the name of a queue, once the exchanges are gone. Fails is how many leaders go once
+	// the proof is renewed: a renewal asks no leader.
+	names, fails int8
 	// isStill has the exchanges gone before the proof. After is how many units may pass behind it. IsHasty has no wait
 	// after the exchanges, before the look that renews the proof.
 	isStill, isHasty bool
@@ -133,7 +136,7 @@ func (sc scenario) explore() *search {
 
 // beginnings are all brokers that the proof may meet.
 func (s *search) beginnings() []brokerState {
-	empty := brokerState{publishes: s.publishes, isCutOff: s.isStill}
+	empty := brokerState{publishes: s.publishes, isCutOff: s.isStill, names: s.names}
 	for i := range s.natures {
 		empty.queues[i].ticks = s.ticks
 	}
@@ -441,7 +444,7 @@ func (s *search) judge(st state, all map[string]state) {
 		s.proofs++
 		st.since = int8(v.Since.Sub(began) / unit)
 		switch {
-		case s.publishes == 0 && len(s.leaderless) == 0 && st.broker.holds(len(s.natures)):
+		case s.publishes+s.names == 0 && len(s.leaderless) == 0 && st.broker.holds(len(s.natures)):
 			s.loss = "a message is there"
 			all["the verdict: empty"] = st
 		case s.destroys:
@@ -515,6 +518,7 @@ func (s *search) renew(st state) map[string]state {
 			s.loss = "the renewed proof is wrong"
 		}
 		st.phase, st.since, st.asking = deleting, st.asked[0], [mostQueues]asking{}
+		st.broker.fails = s.fails
 		all["the proof is renewed"] = st
 	}
 	return all

@@ -64,6 +64,8 @@ type brokerState struct {
 	// isCutOff is set once no exchange leads from queue to queue, or into one.
 	isCutOff  bool
 	publishes int8 // that are still to come, below the entry
+	// names are publishers to come who name a queue, once it is cut off. Fails are leaders that are still to go.
+	names, fails int8
 }
 
 // nature is what a queue of the model does.
@@ -194,6 +196,12 @@ func (b brokerState) events(natures []nature) (all []event) {
 		case q.isConsumed:
 			add(b.withoutConsumer(i), "the consumer of queue %d goes", i)
 		}
+		if b.fails > 0 {
+			then := b
+			then.fails--
+			then.queues[i].isLeaderless = true
+			add(then, "queue %d has no leader", i)
+		}
 		all = append(all, b.ticking(natures, i)...)
 	}
 	return append(all, b.publishing(natures)...)
@@ -210,15 +218,19 @@ func (b brokerState) withoutConsumer(queue int) brokerState {
 	return b
 }
 
-// publishing is what a publisher may do below the entry.
+// publishing is what a publisher may do below the entry, or one who names a queue.
 func (b brokerState) publishing(natures []nature) (all []event) {
 	free := slices.IndexFunc(b.messages[:], func(m message) bool { return m.at == nowhere })
-	if b.publishes == 0 || b.isCutOff || free < 0 {
+	if free < 0 || b.isCutOff && b.names == 0 || !b.isCutOff && b.publishes == 0 {
 		return nil
 	}
 	for i := range natures {
 		then := b
-		then.publishes--
+		if b.isCutOff {
+			then.names--
+		} else {
+			then.publishes--
+		}
 		then.messages[free] = message{at: onItsWay, queue: int8(i), until: b.now + 1}
 		all = append(all, event{fmt.Sprintf("message %d is published to queue %d", free, i), then})
 	}
