@@ -79,3 +79,50 @@ func TestChanged(t *testing.T) {
 		t.Errorf("the proof is %+v", p.lastProof())
 	}
 }
+
+// TestAnyStays says when it is no use to wait. A wait for what stays ends only with its time, and the entry is closed
+// meanwhile.
+func TestAnyStays(t *testing.T) {
+	delays := topology.Queue{Name: "delays", Arguments: topology.Arguments{"x-message-ttl": int64(1),
+		"x-dead-letter-exchange": "x"}}
+	queues := []topology.Queue{delays, {Name: "parked"}}
+	for name, test := range map[string]struct {
+		waiting []QueueDepth
+		want    bool
+	}{
+		"nothing waits":                  {nil, false},
+		"a delay queue":                  {[]QueueDepth{{Name: "delays", Messages: 1}}, false},
+		"parked":                         {[]QueueDepth{{Name: "parked", Messages: 1}}, true},
+		"parked, and consumed":           {[]QueueDepth{{Name: "parked", Messages: 1, Consumers: 1}}, false},
+		"parked, behind a delay queue":   {[]QueueDepth{{Name: "delays", Messages: 1}, {Name: "parked"}}, true},
+		"in a queue that nobody asks of": {[]QueueDepth{{Name: "other", Messages: 1}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := anyStays(queues, test.waiting); got != test.want {
+				t.Errorf("any stays: %t", got)
+			}
+		})
+	}
+}
+
+// TestClosedAt says from when on nothing comes into a queue. With an earlier time, a proof would cover what came in
+// after it.
+func TestClosedAt(t *testing.T) {
+	p := Prover{closed: map[string]time.Time{"a": at(1), "b": at(3), "c": at(2)}}
+	for name, test := range map[string]struct {
+		sources []string
+		want    time.Time
+	}{
+		"not known":         {nil, at(3)},
+		"none":              {[]string{}, time.Time{}},
+		"one":               {[]string{"a"}, at(1)},
+		"the last of two":   {[]string{"c", "a"}, at(2)},
+		"one of two is not": {[]string{"d", "c"}, at(2)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := p.closedAt(test.sources); !got.Equal(test.want) {
+				t.Errorf("closed at %s", got)
+			}
+		})
+	}
+}

@@ -377,3 +377,60 @@ func TestUncounted(t *testing.T) {
 		t.Errorf("they are %v", names)
 	}
 }
+
+// TestNeeds says what a round counts of a quorum queue. One count too few, and a proof has no end. A leader that is
+// asked too often counts as a delivery of a message.
+func TestNeeds(t *testing.T) {
+	for name, test := range map[string]struct {
+		queue Queue
+		lacks Kind
+		want  needs
+	}{
+		"nothing lacks":            {Queue{Moves: Ready}, Ready, needs{ready: true}},
+		"nothing lacks, no AMQP":   {Queue{Moves: All}, Ready, needs{}},
+		"a leader lacks":           {Queue{Moves: Ready}, Leader, needs{ready: true, leader: true}},
+		"all lack":                 {Queue{Moves: Ready}, All, needs{ready: true, old: true, ticked: true}},
+		"hides, nothing lacks":     {Queue{Moves: Ready, Hides: true}, Ready, needs{ready: true, ticked: true}},
+		"hides, all lack":          {Queue{Moves: Ready, Hides: true}, All, needs{ready: true, ticked: true}},
+		"hides, all lack, no AMQP": {Queue{Moves: All, Hides: true}, All, needs{ticked: true}},
+		"hides, a leader lacks":    {Queue{Moves: Ready, Hides: true}, Leader, needs{ready: true, leader: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := test.queue.needs(test.lacks); got != test.want {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// TestLastLook says when a queue is deleted after a look. What the look has seen in it would be lost.
+func TestLastLook(t *testing.T) {
+	proven := Proven{known: []Queue{{Name: "q"}, {Name: "hides", Hides: true}}}
+	for name, test := range map[string]struct {
+		all, ready           Count
+		filled               bool
+		isEmpty, needsLeader bool
+	}{
+		"nothing":                             {all: Count{Queue: "q"}, isEmpty: true, needsLeader: true},
+		"nothing in one that hides":           {all: Count{Queue: "hides"}, isEmpty: true},
+		"a message":                           {all: Count{Queue: "q", Messages: 1}},
+		"a message that was ready":            {all: Count{Queue: "q", Messages: 1, ReadyOfAll: 1}},
+		"a message in one that hides":         {all: Count{Queue: "hides", Messages: 1}},
+		"one is ready":                        {all: Count{Queue: "q"}, ready: Count{Messages: 1}},
+		"a consumer":                          {all: Count{Queue: "q"}, ready: Count{Consumers: 1}},
+		"a consumer of one that hides":        {all: Count{Queue: "hides"}, ready: Count{Consumers: 1}},
+		"filled, nothing":                     {all: Count{Queue: "q"}, filled: true, isEmpty: true, needsLeader: true},
+		"filled, a message that is not ready": {all: Count{Queue: "q", Messages: 2, ReadyOfAll: 1}, filled: true},
+		"filled, messages that have left since": {all: Count{Queue: "q", Messages: 2, ReadyOfAll: 2}, filled: true,
+			isEmpty: true, needsLeader: true},
+		"filled, one is ready": {all: Count{Queue: "q", Messages: 2, ReadyOfAll: 2}, ready: Count{Messages: 1},
+			filled: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			isEmpty, leader := proven.lastLook(test.all, test.ready, test.filled)
+			if isEmpty != test.isEmpty || leader != test.needsLeader {
+				t.Errorf("empty: %t, needs a leader: %t", isEmpty, leader)
+			}
+		})
+	}
+}
