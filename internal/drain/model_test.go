@@ -20,10 +20,9 @@ var withoutLeader = scenario{natures: []nature{{stay: 60}}, messages: 1, looks: 
 // on its way into one. A queue that is deleted after a renewed proof and the last look holds none, either.
 //
 // The model has what internal/rabbit has measured: see the table in rules.go. Time is in units of 25 ms. A message
-// leaves a queue in the unit in which it is due, and is on its way for one unit at the most. Publishers who name a
-// queue, clients of AMQP 1.0 and expirations of messages are not in it: they are documented limits.
-//
-// In two scenarios, a publisher names a queue: no message that is ready is deleted, at least.
+// leaves a queue in the unit in which it is due, and is on its way for one unit at the most. Clients of AMQP 1.0 and
+// expirations of messages are not in it: they are documented limits. So are publishers who name a queue. In two
+// scenarios there is one, and at least no message is deleted that is ready, or that a consumer has.
 //
 // With MODELS=all, looks and ticks are more, and the management API takes over each count whenever it likes.
 func TestEmptyIsEmpty(t *testing.T) {
