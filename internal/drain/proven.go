@@ -19,7 +19,7 @@ type Proven struct {
 
 // Proven is what an empty verdict has proven of the queues that were judged.
 func (p Proof) Proven(queues []topology.Queue, v Verdict) Proven {
-	return Proven{queues: queues, since: v.Since, stay: p.shortestStay(), known: p.Queues}
+	return Proven{queues: queues, since: v.Since, stay: v.stay, known: p.Queues}
 }
 
 // HoldsAt is true while a message that has come into one of the queues since is still ready there, unless somebody

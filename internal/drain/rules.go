@@ -101,6 +101,8 @@ type Verdict struct {
 	// says only that none was seen, and Since is zero.
 	Empty bool
 	Since time.Time
+	// stay is the shortest time for which a message that comes into one of the queues is ready.
+	stay time.Duration
 	// Lacks are the counts that are missing, by queue. Another count of what moves is always welcome.
 	Lacks map[string]Kind
 	// Pause is how long to wait before the next look.
@@ -130,7 +132,7 @@ func (v Verdict) Uncounted() []string {
 func (p Proof) Judge(counts []Count) Verdict {
 	rounds := p.rounds(counts)
 	settled, proven := p.nothingMovesSince(rounds)
-	v := Verdict{Lacks: map[string]Kind{}, Pause: pause(rounds)}
+	v := Verdict{Lacks: map[string]Kind{}, Pause: pause(rounds), stay: p.shortestStay()}
 	left := settled // by then, whatever the queues so far had hidden has left them, or was counted
 	for _, q := range p.Queues {
 		since := settled
@@ -138,6 +140,9 @@ func (p Proof) Judge(counts []Count) Verdict {
 			since = left
 		}
 		seen := p.see(q, counts)
+		if seen.consumed { // by somebody who may take a message at once, and hold it
+			v.stay = 0
+		}
 		if depth, holds := seen.waiting(); holds {
 			v.Waiting = append(v.Waiting, depth)
 		}
@@ -152,7 +157,7 @@ func (p Proof) Judge(counts []Count) Verdict {
 	}
 	v.Empty = (proven || p.FirstLook) && len(v.Lacks) == 0 && len(v.Waiting) == 0 && len(v.Disputed) == 0
 	if v.Empty && !p.FirstLook {
-		v.Since = p.since(rounds, settled)
+		v.Since = p.since(rounds, settled, v.stay)
 	}
 	if len(v.Uncounted()) > 0 {
 		v.Pause = max(v.Pause, 250*time.Millisecond)
@@ -197,8 +202,7 @@ func (p Proof) lacks(seen queueCounts, settled time.Time, proven bool) (Kind, bo
 // since is the last time at which the queues provably held nothing. That is when the last round began, if the rounds
 // since nothing moves followed each other fast enough. Between two of them, no message had the time to enter a queue
 // and to leave its ready messages. Where one needs no time for that, it is the time from which on nothing moves.
-func (p Proof) since(rounds []round, settled time.Time) time.Time {
-	stay := p.shortestStay()
+func (p Proof) since(rounds []round, settled time.Time, stay time.Duration) time.Time {
 	last := len(rounds) - 1
 	for i := last; rounds[i].start.After(settled); i-- {
 		if rounds[i].end.Sub(rounds[i-1].start) >= stay {
@@ -348,10 +352,9 @@ func (s queueCounts) counted() bool {
 	return !s.all.Answered.IsZero() || !s.old.Answered.IsZero()
 }
 
-// doubtful tells whether a count whose age is not known has messages that are not known to have left.
-func (s queueCounts) doubtful() bool {
-	return s.old.Messages > s.old.ReadyOfAll || s.old.ReadyOfAll > 0 && !s.Filled
-}
+// doubtful tells whether a count whose age is not known has messages. They may have left. A client that got one may
+// also put it back later.
+func (s queueCounts) doubtful() bool { return s.old.Messages > 0 }
 
 // hides tells whether only a count of all proves the queue empty.
 func (s queueCounts) hides() bool { return s.Hides || s.consumed || s.doubtful() }

@@ -91,8 +91,9 @@ type state struct {
 	// history are the counts, see record. Lacks are the kinds that the last look lacked, Ready for none.
 	history string
 	lacks   [mostQueues]int8
-	// since is that of the proof, and cut when the exchanges went.
+	// since and stay are those of the proof, and cut when the exchanges went.
 	since, cut int8
+	stay       time.Duration
 }
 
 type search struct {
@@ -442,7 +443,7 @@ func (s *search) judge(st state, all map[string]state) {
 	case len(v.Waiting)+len(v.Disputed) > 0: // nothing is deleted
 	case v.Empty:
 		s.proofs++
-		st.since = int8(v.Since.Sub(began) / unit)
+		st.since, st.stay = int8(v.Since.Sub(began)/unit), v.stay
 		switch {
 		case s.publishes+s.names == 0 && len(s.leaderless) == 0 && st.broker.holds(len(s.natures)):
 			s.loss = "a message is there"
@@ -470,7 +471,7 @@ func (s *search) proof() Proof { return Proof{Queues: s.known, Began: began, Not
 
 // proven is what the proof has proven, or its renewal.
 func (s *search) proven(st state) Proven {
-	return s.proof().Proven(s.queues, Verdict{Since: atUnit(st.since)})
+	return s.proof().Proven(s.queues, Verdict{Since: atUnit(st.since), stay: st.stay})
 }
 
 // cut has the exchanges go.
