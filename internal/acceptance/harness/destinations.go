@@ -16,11 +16,11 @@ func NewDestinations(t testing.TB, levels int, queues ...string) *Vhost {
 	return NewDestinationsOf(t, Attributes{"name": "t", "levels": levels, "resolution": "1ms"}, queues...)
 }
 
-// NewDestinationsOf is a vhost with such a cascade of classic queues, and queues.
+// NewDestinationsOf is a vhost with such a cascade, of classic queues unless it says otherwise, and queues.
 func NewDestinationsOf(t testing.TB, cascade Attributes, queues ...string) *Vhost {
 	t.Helper()
 	v := NewVhost(t)
-	NewProtocol(t, v.Broker, nil).MustApply(cascade.With(Attributes{"vhost": v.Name, "queue_type": "classic"}))
+	NewProtocol(t, v.Broker, nil).MustApply(Attributes{"vhost": v.Name, "queue_type": "classic"}.With(cascade))
 	for _, name := range queues {
 		v.DeclareQueue(name, map[string]any{"x-queue-type": "classic"})
 	}
