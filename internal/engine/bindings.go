@@ -80,10 +80,14 @@ func (r *rebinding) update(ctx context.Context) (result Result, err error) {
 		return result, err
 	}
 	state, done, err := r.bind(ctx, gone)
-	if err != nil {
+	if state == nil {
 		return r.undoUpdate(ctx, result, done, err)
 	}
-	result.There, result.IsNew, result.State = ofBindings(r.to.binding), true, state
+	result.There, result.IsNew = ofBindings(r.to.binding), true
+	if err != nil { // All is done. To take the new binding back after an old answer would leave none.
+		return result, &UnfinishedError{failure{err}, nil}
+	}
+	result.State = state
 	if !r.wasThere() {
 		result.Problems = append(result.Problems,
 			Problem{Unplanned, &GoneError{r.change.Options.Named.Plain(), r.there}})
@@ -155,7 +159,7 @@ func (r *rebinding) look(ctx context.Context) (err error) {
 }
 
 // bind makes the wanted binding, unless it is there, then removes those that are to go, and reads what its exchange has
-// then. Done are the steps that may have had an effect.
+// then. Done are the steps that may have had an effect. There is a state if all of them are done, also with an error.
 func (r *rebinding) bind(
 	ctx context.Context, gone []topology.Binding,
 ) (state *rabbit.State, done []plan.Step, err error) {
