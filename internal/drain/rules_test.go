@@ -356,8 +356,12 @@ func TestTicks(t *testing.T) {
 		"three changes":       {{0, 1, -1}, {4, 2, -1}, {9, 3, -1}, {10, 3, 0}, {14, 4, -1}, {15, 4, 4}},
 		"a new queue":         {{0, NoNote, -1}, {3, NoNote, -1}, {4, 7, -1}, {5, 7, -1}, {9, 8, -1}, {10, 8, 3}},
 		"a note that is gone": {{0, 1, -1}, {4, 2, -1}, {9, NoNote, -1}, {10, NoNote, -1}},
-		"a leader anew":       {{0, 900, -1}, {4, 950, -1}, {9, 7, -1}, {10, 7, 0}},
-		"many in between":     {{0, 1, -1}, {60, 2, -1}, {120, 3, -1}, {121, 3, 0}},
+		"a leader anew":       {{0, 900, -1}, {4, 950, -1}, {9, 7, -1}, {10, 7, -1}, {14, 8, -1}, {19, 9, -1}, {20, 9, 10}},
+		// The node of the second answer lags behind: the note 2 was written before the first question.
+		"an old answer":            {{0, 2, -1}, {1, 1, -1}, {2, 2, -1}, {3, 2, -1}, {5, 3, -1}, {9, 4, -1}, {10, 4, 3}},
+		"an old answer after that": {{0, 2, -1}, {1, 1, -1}, {5, 3, -1}, {6, 3, -1}, {9, 4, -1}, {10, 4, 0}},
+		"two old answers":          {{0, 3, -1}, {1, 1, -1}, {2, 3, -1}, {3, 2, -1}, {4, 3, -1}, {6, 4, -1}, {7, 4, -1}},
+		"many in between":          {{0, 1, -1}, {60, 2, -1}, {120, 3, -1}, {121, 3, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var ticks Ticks

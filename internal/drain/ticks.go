@@ -9,7 +9,10 @@ import "time"
 // note at intervals of its own, every five seconds by default. So a change says that it has taken over another note,
 // which may have been written before the question about the one before. Only the change after that is certain to be of
 // a later tick.
-type Ticks struct{ before, last note }
+//
+// A process has ever more reductions. Fewer are in the old answer of another node, which says nothing, or those of a
+// new leader. What moves on from there is a new leader.
+type Ticks struct{ before, last, fewer note }
 
 // note is what a queue has noted at a tick.
 type note struct {
@@ -25,6 +28,15 @@ const NoNote int64 = -1
 // than, zero if none is known. In the first answer with a note the counts may still be those of the note before:
 // RabbitMQ takes over one after the other.
 func (t *Ticks) Read(asked time.Time, reductions int64) (asOf time.Time) {
+	switch isFewer := reductions < t.last.reductions && !t.last.asked.IsZero(); {
+	case !isFewer:
+		t.fewer = note{}
+	case t.fewer.asked.IsZero() || reductions == t.fewer.reductions:
+		t.fewer = note{reductions: reductions, asked: asked}
+		return time.Time{}
+	default:
+		*t = Ticks{last: t.fewer}
+	}
 	if t.last.asked.IsZero() || t.last.reductions != reductions {
 		t.before, t.last = t.last, note{reductions: reductions, asked: asked, after: t.before.asked}
 		return time.Time{}
