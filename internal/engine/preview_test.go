@@ -1,0 +1,389 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology/topologytest"
+)
+
+// one is an entry before a queue that delays. Messages leave by the exchange d, which is its own.
+func one(entry, queue string) topology.Topology {
+	t := objects([]string{entry, "d"}, queue)
+	t.Entry, t.Delivery, t.DeliveryType = entry, "d", "topic"
+	t.Queues[queue] = topology.Queue{Name: queue, Durable: true, Arguments: topology.Arguments{
+		"x-queue-type": "classic", "x-message-ttl": int64(1000), "x-dead-letter-exchange": "d"}}
+	t.Bindings.Add(topologytest.ToQueue(entry, "1s.*.#", queue))
+	return t.WithOwner("its owner")
+}
+
+// objects are exchanges, and queues that do not delay.
+func objects(exchanges []string, queues ...string) topology.Topology {
+	t := topology.New()
+	for _, name := range exchanges {
+		t.Exchanges[name] = topology.Exchange{Name: name, Type: "topic", Durable: true}
+	}
+	for _, name := range queues {
+		t.Queues[name] = topology.Queue{Name: name, Durable: true}
+	}
+	return t
+}
+
+// with is the topology after a change.
+func with(t topology.Topology, change func(*topology.Topology)) topology.Topology {
+	t = t.Clone()
+	change(&t)
+	return t
+}
+
+// bound is the topology with a binding more.
+func bound(t topology.Topology, b topology.Binding) topology.Topology {
+	return with(t, func(t *topology.Topology) { t.Bindings.Add(b) })
+}
+
+// typed is the topology with an exchange of another type.
+func typed(t topology.Topology, exchange, kind string) topology.Topology {
+	return with(t, func(t *topology.Topology) {
+		t.Exchanges[exchange] = topology.Exchange{Name: exchange, Type: kind, Durable: true}
+	})
+}
+
+// delivering is the topology with a delivery exchange of others.
+func delivering(t topology.Topology, exchange string) topology.Topology {
+	return with(t, func(t *topology.Topology) {
+		delete(t.Exchanges, t.Delivery)
+		t.Delivery = exchange
+	})
+}
+
+// setting is the topology with a policy for its entry.
+func setting(t topology.Topology, name string, priority float64, definition topology.Arguments) topology.Topology {
+	return with(t, func(t *topology.Topology) {
+		t.Policies[name] = topology.Policy{Name: name, Pattern: "^e$", ApplyTo: "all", Priority: priority,
+			Definition: definition}
+	})
+}
+
+// has lets the broker have all of the topology.
+func (w *world) has(t topology.Topology) {
+	w.Helper()
+	var phases [3]plan.Phase
+	add := func(phase int, step plan.Step) { phases[phase].Steps = append(phases[phase].Steps, step) }
+	for _, e := range t.Exchanges {
+		add(0, plan.DeclareExchange{Exchange: e})
+	}
+	for _, q := range t.Queues {
+		add(0, plan.DeclareQueue{Queue: q})
+	}
+	for _, b := range slices.Concat(t.Bindings.Sorted(), t.Owners.Sorted()) {
+		add(1, plan.Bind{Binding: b})
+	}
+	for _, p := range t.Policies {
+		add(2, plan.SetPolicy{Policy: p})
+	}
+	if _, err := engine.Run(w.Context(), w.client.Vhost(w.vhost), phases[:]); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// told is what a preview says, in words.
+func told(problems []engine.Problem) string {
+	codes := map[engine.Code]string{engine.Refused: "refused", engine.Displaces: "displaces",
+		engine.TakesAlong: "takes along", engine.TakesOver: "takes over", engine.Unusable: "unusable"}
+	var all []string
+	for _, p := range problems {
+		text := strings.ReplaceAll(p.Cause.Error(), "\n", "; ")
+		if failure, is := errors.AsType[*rabbit.Error](p.Cause); is {
+			text = string(failure.Kind)
+		}
+		if reached, is := errors.AsType[*engine.ReachedError](p.Cause); is {
+			text += fmt.Sprintf(" %q", reached.Objects)
+		}
+		if displaced, is := errors.AsType[*engine.DisplacedError](p.Cause); is {
+			for _, rival := range displaced.Rivals {
+				text += fmt.Sprint(" ", rival.Policy.Name, rival.Exchanges)
+			}
+		}
+		all = append(all, codes[p.Code]+": "+text)
+	}
+	return strings.Join(all, " | ")
+}
+
+// What a plan says of a change, by what the broker has.
+func TestPreview(t *testing.T) {
+	w := newWorld(t)
+	none, own, other := topology.New(), one("e", "q"), one("f", "r")
+	users := topologytest.ToQueue("d", "#.a", "orders")
+	used := bound(own, users).Union(objects(nil, "orders"))
+	inbound := bound(own, topologytest.ToQueue("amq.topic", "k", "q"))
+	shared := with(own, func(t *topology.Topology) { t.Shared = true })
+	pattern := bound(shared, topologytest.ToQueue("e", "#.x", "orders")).Union(objects(nil, "orders"))
+	pattern.Shared = true
+	rebuilt := with(own, func(t *topology.Topology) { t.Queues["q"] = topology.Queue{Name: "q", Durable: true} })
+	more := own.Union(objects(nil, "r"))
+	parks := topology.Arguments{"alternate-exchange": "p"}
+	parking := setting(own, "own", 1, parks)
+	parking.Exchanges["p"] = topology.Exchange{Name: "p", Type: "fanout", Durable: true}
+
+	adopt, replaces := engine.Options{Adopt: true}, engine.Options{Replaces: true, Own: own}
+	planned := engine.Options{DeliveryPlanned: true}
+	replacesPlanned := engine.Options{Replaces: true, Own: own, DeliveryPlanned: true}
+	const (
+		exist      = `refused: these objects exist: exchange "e", queue "q"`
+		missing    = `refused: delivery exchange "x" does not exist`
+		alongFor   = "takes along: %d bindings of other applications would go, and %d for a time"
+		displaces  = `displaces: policy "own" would take exchanges from other policies `
+		takesOther = "refused: 1 bindings of other applications would take other messages"
+	)
+	along := func(lost, again int) string { return fmt.Sprintf(alongFor, lost, again) }
+
+	for _, situation := range []struct {
+		there   topology.Topology
+		changes map[string]preview
+	}{
+		{none, map[string]preview{
+			"create":                    {none, own, engine.Options{}, "", ""},
+			"delivery missing":          {none, delivering(own, "x"), engine.Options{}, "", missing},
+			"delivery planned":          {none, delivering(own, "x"), planned, "", ""},
+			"adoption of nothing":       {none, own, adopt, "", ""},
+			"replacement, no delivery":  {own, delivering(other, "x"), replaces, "", missing},
+			"replacement, planned":      {own, delivering(other, "x"), replacesPlanned, "", ""},
+			"with a policy":             {none, parking, engine.Options{}, "", ""},
+			"nobody tells of the vhost": {none, own, engine.Options{}, "/exchanges/", "unusable: request refused"},
+		}},
+		{own, map[string]preview{
+			"create":                      {none, own, engine.Options{}, "", exist},
+			"by another owner":            {none, own.WithOwner("b"), engine.Options{}, "", exist},
+			"adoption":                    {none, own, adopt, "", ""},
+			"adoption by another owner":   {none, own.WithOwner("b"), adopt, "", "takes over: another resource owns it"},
+			"replacement":                 {own, other, replaces, "", ""},
+			"replacement by itself":       {own, own, replaces, "", ""},
+			"replacement, others' own it": {other, own, engine.Options{Replaces: true, Own: other}, "", exist},
+			"replacement, not read":       {other, own, engine.Options{Replaces: true}, "/exchanges/", ""},
+			"delivery differs, unused":    {own, typed(other, "d", "fanout"), replaces, "", ""},
+			"update":                      {own, more, engine.Options{}, "", ""},
+			"destroy":                     {own, none, engine.Options{}, "", ""},
+		}},
+		{objects([]string{"d"}), map[string]preview{"adoption of the delivery exchange": {none, own, adopt, "", ""}}},
+		{own.Minus(objects([]string{"e"})), map[string]preview{
+			"adoption without an entry": {none, own, adopt, "", "takes over: its entry is missing"}}},
+		{objects(nil, "q"), map[string]preview{"adoption of a queue, which it leaves alone": {none, own, adopt, "", ""}}},
+		{used, map[string]preview{
+			"delivery differs, used": {own, typed(other, "d", "fanout"), replaces, "",
+				`refused: exchange "d" stays, because other exchanges or queues use it: queue "orders", bound with ` +
+					`key "#.a"`},
+			"delivery differs, not read": {own, typed(other, "d", "fanout"), replaces, "/exchanges/V/d/", ""},
+			"delivery is as wanted":      {own, other, replaces, "", ""},
+			"delivery becomes others'":   {own, delivering(other, "d"), replaces, "", ""},
+			"delivery was others'": {delivering(own, "d"), other,
+				engine.Options{Replaces: true, Own: delivering(own, "d")}, "", ""},
+		}},
+		{inbound, map[string]preview{
+			"destroy":           {own, none, engine.Options{}, "", along(1, 0)},
+			"destroy, not read": {own, none, engine.Options{}, "/queues/V/q/", ""},
+			"rebuild":           {own, rebuilt, engine.Options{Rebuild: true}, "", along(0, 1)},
+			"update":            {own.Union(objects(nil, "r")), own, engine.Options{}, "", ""},
+			"update loses it":   {own, own.Minus(objects(nil, "q")), engine.Options{}, "", along(1, 0)},
+		}},
+		{pattern, map[string]preview{
+			"destroy":            {shared, none, engine.Options{}, "", along(1, 0)},
+			"destroy, not read":  {shared, none, engine.Options{}, "/queues/V/q/", ""},
+			"binding of its own": {own, none, engine.Options{}, "", ""},
+			"rebuild, another type": {shared, typed(shared, "e", "direct"), engine.Options{Rebuild: true}, "",
+				takesOther + " | " + along(0, 1)},
+		}},
+		{setting(own, "weak", 0, topology.Arguments{"alternate-exchange": "x"}), map[string]preview{
+			"displaces": {own, parking, engine.Options{}, "", displaces + "weak[e]"},
+			"the state has it": {own, parking,
+				engine.Options{Own: setting(own, "weak", 0, parks)}, "", ""},
+			"no policy":          {own, own, engine.Options{}, "", ""},
+			"policies, not read": {own, parking, engine.Options{}, "/policies/", ""},
+		}},
+		{setting(own, "queues", 0, topology.Arguments{"max-length": int64(5)}), map[string]preview{
+			"displaces nothing that is for exchanges": {own, parking, engine.Options{}, "", ""}}},
+	} {
+		w := newSituation(w)
+		w.has(situation.there)
+		for name, c := range situation.changes {
+			if got := w.preview(c); got != c.want {
+				t.Errorf("%s: it says %q, not %q", name, got, c.want)
+			}
+		}
+	}
+}
+
+// preview is a change, and what the plan is to say. A gateway refuses requests with such a path: V is for the vhost.
+type preview struct {
+	before, after topology.Topology
+	options       engine.Options
+	refuses, want string
+}
+
+func (w *world) preview(p preview) string {
+	client := w.client
+	if p.refuses != "" {
+		client = connect(w.T, w.broker, w.refusing(func(r *http.Request) bool {
+			return strings.Contains(r.URL.Path, strings.ReplaceAll(p.refuses, "V", w.vhost))
+		}))
+	}
+	return told(engine.New(client).Preview(w.Context(), w.change(p.before, p.after, p.options)))
+}
+
+// newSituation is another vhost for the same test.
+func newSituation(w *world) *world {
+	return &world{w.T, w.broker, w.client, brokertest.Vhost(w.T, w.broker)}
+}
+
+// What messages reach from an entry of another owner is not adopted, because its destroy would delete it.
+func TestPreviewOfWhatOthersReach(t *testing.T) {
+	w := newWorld(t)
+	own := one("e", "q").Union(objects([]string{"m"}, "p"))
+	toQueue, toLevel := topologytest.ToQueue("f", "other", "q"), topologytest.ToExchange("f", "1.#", "m")
+	through := []topology.Binding{topologytest.ToExchange("f", "1.#", "g"), topologytest.ToExchange("g", "1.#", "f"),
+		topologytest.ToExchange("g", "1.#", "m")}
+	ownerless := own.Union(objects([]string{"f", "g"}))
+	there := ownerless.Clone()
+	maps.Copy(there.Owners, one("f", "q").WithOwner("other").Owners)
+	reached := func(objects ...string) string {
+		return fmt.Sprintf(`refused: exchange "f" leads into it, too %q`, objects)
+	}
+	const level, queue = `exchange "m"`, `queue "q"`
+	for name, test := range map[string]struct {
+		there    topology.Topology
+		bindings []topology.Binding
+		refuses  string
+		create   string
+		replace  string
+	}{
+		"none":                     {there, nil, "", "", ""},
+		"its level":                {there, []topology.Binding{toLevel}, "", reached(level), reached(level)},
+		"its delay queue":          {there, []topology.Binding{toQueue}, "", reached(queue), reached(queue)},
+		"both":                     {there, []topology.Binding{toQueue, toLevel}, "", reached(level, queue), reached(level, queue)},
+		"by another key":           {there, []topology.Binding{topologytest.ToExchange("f", "other", "m")}, "", "", ""},
+		"its parking queue":        {there, []topology.Binding{topologytest.ToQueue("f", "other", "p")}, "", "", ""},
+		"its entry":                {there, []topology.Binding{topologytest.ToExchange("f", "1.#", "e")}, "", "", ""},
+		"no owner":                 {ownerless, []topology.Binding{toQueue, toLevel}, "", "", ""},
+		"through another exchange": {there, through, "", reached(level), reached(level)},
+		"in circles, no owner":     {ownerless, through, "", "", ""},
+		"bindings, not read": {there, []topology.Binding{toLevel}, "/exchanges/V/m/bindings/destination",
+			"unusable: request refused", ""},
+		"owners, not read": {there, []topology.Binding{toLevel}, "/exchanges/V/f/bindings/source",
+			"unusable: request refused", ""},
+	} {
+		w := newSituation(w)
+		w.has(test.there.Union(topology.Topology{Bindings: topology.NewBindings(test.bindings...)}))
+		for replaces, want := range map[bool]string{false: test.create, true: test.replace} {
+			c := preview{nothing, own, engine.Options{Adopt: true, Replaces: replaces}, test.refuses, want}
+			if got := w.preview(c); got != c.want {
+				t.Errorf("%s, replaces %t: it says %q, not %q", name, replaces, got, c.want)
+			}
+			c.options.Adopt, c.refuses = false, ""
+			if got := w.preview(c); !strings.HasPrefix(got, "refused: these objects exist: ") ||
+				strings.Contains(got, "leads into") {
+				t.Errorf("%s, replaces %t: without adopt it says %q", name, replaces, got)
+			}
+		}
+	}
+}
+
+// What all previews of a run meet is said once, and a broker that does not answer is no problem.
+func TestPreviewWithoutAnswer(t *testing.T) {
+	w := newWorld(t)
+	own := setting(one("e", "q"), "own", 1, topology.Arguments{"alternate-exchange": "d"})
+	login := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(rw, "<html>Log in</html>")
+	}))
+	t.Cleanup(login.Close)
+	refused := *w.broker
+	refused.Password = "wrong"
+	for name, test := range map[string]struct {
+		client            *rabbit.Client
+		vhost             string
+		says, again       string
+		replaces, destroy string
+	}{
+		"nobody":  {connect(t, w.broker, "http://127.0.0.1:1"), "/", "", "", "", ""},
+		"a login": {connect(t, &refused, w.broker.Endpoint), "/", "unusable: authentication failed", "", "", ""},
+		"a page":  {connect(t, w.broker, login.URL), "/", "unusable: not a RabbitMQ management API", "", "", ""},
+		"no vhost": {w.client, w.vhost + "-to-come", "unusable: vhost not found", "unusable: vhost not found",
+			"refused: vhost not found", ""},
+	} {
+		e := engine.New(test.client)
+		change := engine.Change{Kind: "cascade", Vhost: test.vhost, After: own}
+		says := []string{told(e.Preview(t.Context(), change)), told(e.Preview(t.Context(), change))}
+		change.Before, change.Options.Replaces = one("f", "r"), true
+		says = append(says, told(e.Preview(t.Context(), change)))
+		change.Options.Replaces = false
+		says = append(says, told(e.Preview(t.Context(), change)))
+		change.After = topology.New()
+		says = append(says, told(e.Preview(t.Context(), change)))
+		if want := []string{test.says, test.again, test.replaces, "", test.destroy}; !slices.Equal(says, want) {
+			t.Errorf("%s: it says %q, not %q", name, says, want)
+		}
+	}
+	w.has(own)
+	e, change := engine.New(w.client), w.change(nothing, own, engine.Options{})
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got := told(e.Preview(over, change)) + told(e.Preview(t.Context(), change)); got != "" {
+		t.Errorf("after silence, it asks again, and says %q", got)
+	}
+}
+
+// RabbitMQ tells an administrator of permissions, and nobody else.
+func TestPreviewOfPermissions(t *testing.T) {
+	w := newWorld(t)
+	api, err := rabbithole.NewClient(w.broker.Endpoint, w.broker.Username, w.broker.Password)
+	if err != nil {
+		t.Fatal(err)
+	}
+	try := func(response *http.Response, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+	}
+	all, some := &rabbithole.Permissions{Configure: ".*", Write: ".*", Read: ".*"},
+		&rabbithole.Permissions{Configure: "^(q|d)$", Write: ".*", Read: ".*"}
+	for name, test := range map[string]struct {
+		tag         string
+		permissions *rabbithole.Permissions
+		want        string
+	}{
+		"administrator": {"administrator", all, ""},
+		"administrator, restricted": {"administrator", some,
+			`refused: user "U" lacks permissions: configure on exchange "e"`},
+		"administrator without any":      {"administrator", nil, "unusable: permission denied"},
+		"with the tag management":        {"management", all, ""},
+		"with that tag, and restricted":  {"management", some, ""},
+		"with that tag, and without any": {"management", nil, "unusable: permission denied"},
+	} {
+		b := *w.broker
+		b.Username, b.Password = fmt.Sprintf("%s of %s", name, w.vhost), "not-the-password"
+		try(api.PutUser(b.Username, rabbithole.UserSettings{Password: b.Password, Tags: rabbithole.UserTags{test.tag}}))
+		t.Cleanup(func() { try(api.DeleteUser(b.Username)) })
+		if test.permissions != nil {
+			try(api.UpdatePermissionsIn(w.vhost, b.Username, *test.permissions))
+		}
+		e := engine.New(connect(t, &b, b.Endpoint))
+		got := told(e.Preview(t.Context(), w.change(nothing, one("e", "q"), engine.Options{})))
+		if got = strings.ReplaceAll(got, b.Username, "U"); got != test.want {
+			t.Errorf("%s: it says %q, not %q", name, got, test.want)
+		}
+	}
+}
