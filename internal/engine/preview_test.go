@@ -127,8 +127,7 @@ func told(problems []engine.Problem) string {
 func TestPreview(t *testing.T) {
 	w := newWorld(t)
 	none, own, other := topology.New(), one("e", "q"), one("f", "r")
-	users := topologytest.ToQueue("d", "#.a", "orders")
-	used := bound(own, users).Union(objects(nil, "orders"))
+	used := bound(own, topologytest.ToQueue("d", "#.a", "orders")).Union(objects(nil, "orders"))
 	inbound := bound(own, topologytest.ToQueue("amq.topic", "k", "q"))
 	shared := with(own, func(t *topology.Topology) { t.Shared = true })
 	pattern := bound(shared, topologytest.ToQueue("e", "#.x", "orders")).Union(objects(nil, "orders"))
@@ -140,8 +139,8 @@ func TestPreview(t *testing.T) {
 	parking.Exchanges["p"] = topology.Exchange{Name: "p", Type: "fanout", Durable: true}
 
 	adopt, replaces := engine.Options{Adopt: true}, engine.Options{Replaces: true, Own: own}
-	planned := engine.Options{DeliveryPlanned: true}
-	replacesPlanned := engine.Options{Replaces: true, Own: own, DeliveryPlanned: true}
+	planned, replacesPlanned := engine.Options{DeliveryPlanned: true}, replaces
+	replacesPlanned.DeliveryPlanned = true
 	const (
 		exist      = `refused: these objects exist: exchange "e", queue "q"`
 		missing    = `refused: delivery exchange "x" does not exist`
@@ -182,7 +181,9 @@ func TestPreview(t *testing.T) {
 		{objects([]string{"d"}), map[string]preview{"adoption of the delivery exchange": {none, own, adopt, "", ""}}},
 		{own.Minus(objects([]string{"e"})), map[string]preview{
 			"adoption without an entry": {none, own, adopt, "", "takes over: its entry is missing"}}},
-		{objects(nil, "q"), map[string]preview{"adoption of a queue alone": {none, own, adopt, "", ""}}},
+		// A create that finds no exchange looks for no queue.
+		{own.Minus(objects([]string{"d", "e"})), map[string]preview{
+			"adoption of a queue alone": {none, own, adopt, "", ""}}},
 		{used, map[string]preview{
 			"delivery differs, used": {own, typed(other, "d", "fanout"), replaces, "",
 				`refused: exchange "d" stays, because other exchanges or queues use it: queue "orders", bound with ` +
