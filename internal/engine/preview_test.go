@@ -7,11 +7,10 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
-
-	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
@@ -351,38 +350,46 @@ func TestPreviewWithoutAnswer(t *testing.T) {
 // RabbitMQ tells an administrator of permissions, and nobody else.
 func TestPreviewOfPermissions(t *testing.T) {
 	w := newWorld(t)
-	api, err := rabbithole.NewClient(w.broker.Endpoint, w.broker.Username, w.broker.Password)
-	if err != nil {
-		t.Fatal(err)
-	}
-	try := func(response *http.Response, err error) {
+	api := func(method, body string, path ...string) {
 		t.Helper()
+		address, err := url.JoinPath(w.broker.Endpoint, append([]string{"api"}, path...)...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = response.Body.Close()
+		request, err := http.NewRequestWithContext(context.Background(), method, address, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.SetBasicAuth(w.broker.Username, w.broker.Password)
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		if response.StatusCode >= http.StatusBadRequest {
+			t.Fatal(method, address, response.Status)
+		}
 	}
-	all, some := &rabbithole.Permissions{Configure: ".*", Write: ".*", Read: ".*"},
-		&rabbithole.Permissions{Configure: "^(q|d)$", Write: ".*", Read: ".*"}
+	const all, some = `{"configure":".*","write":".*","read":".*"}`, `{"configure":"^(q|d)$","write":".*","read":".*"}`
 	for name, test := range map[string]struct {
 		tag         string
-		permissions *rabbithole.Permissions
+		permissions string
 		want        string
 	}{
 		"administrator": {"administrator", all, ""},
 		"administrator, restricted": {"administrator", some,
 			`refused: user "U" lacks permissions: configure on exchange "e"`},
-		"administrator without any":      {"administrator", nil, "unusable: permission denied"},
+		"administrator without any":      {"administrator", "", "unusable: permission denied"},
 		"with the tag management":        {"management", all, ""},
 		"with that tag, and restricted":  {"management", some, ""},
-		"with that tag, and without any": {"management", nil, "unusable: permission denied"},
+		"with that tag, and without any": {"management", "", "unusable: permission denied"},
 	} {
 		b := *w.broker
-		b.Username, b.Password = fmt.Sprintf("%s of %s", name, w.vhost), "not-the-password"
-		try(api.PutUser(b.Username, rabbithole.UserSettings{Password: b.Password, Tags: rabbithole.UserTags{test.tag}}))
-		t.Cleanup(func() { try(api.DeleteUser(b.Username)) })
-		if test.permissions != nil {
-			try(api.UpdatePermissionsIn(w.vhost, b.Username, *test.permissions))
+		b.Username, b.Password = strings.ReplaceAll(name, " ", "-")+"-"+w.vhost, "not-the-password"
+		api(http.MethodPut, fmt.Sprintf(`{"password":%q,"tags":%q}`, b.Password, test.tag), "users", b.Username)
+		t.Cleanup(func() { api(http.MethodDelete, "", "users", b.Username) })
+		if test.permissions != "" {
+			api(http.MethodPut, test.permissions, "permissions", w.vhost, b.Username)
 		}
 		e := engine.New(connect(t, &b, b.Endpoint))
 		got := told(e.Preview(t.Context(), w.change(nothing, one("e", "q"), engine.Options{})))
