@@ -35,7 +35,8 @@ func (w *world) delivered(bound ...topology.Binding) {
 	for name, kind := range map[string]string{"events": "topic", "by-headers": "headers"} {
 		ends = append(ends, plan.DeclareExchange{Exchange: topology.Exchange{Name: name, Type: kind, Durable: true}})
 	}
-	for _, b := range append(bound, topologytest.ToQueue("by-headers", "", "orders")) {
+	for _, b := range append(bound, topologytest.ToQueue("by-headers", "", "orders"),
+		topologytest.ToQueue("events", "x.*.*.b", "orders")) {
 		binds = append(binds, plan.Bind{Binding: b})
 	}
 	steps := plan.Plan{{Steps: ends}, {Steps: binds}}
@@ -63,6 +64,19 @@ func (w *world) through(answers func(http.ResponseWriter, *http.Request) bool) *
 		w.Fatal(err)
 	}
 	return client
+}
+
+// answer gives requests with the part this text, and refuses them without one. It leaves all others.
+func answer(rw http.ResponseWriter, r *http.Request, part, text string) bool {
+	if !strings.Contains(r.URL.Path+"?"+r.URL.RawQuery, part) {
+		return false
+	}
+	rw.Header().Set("Content-Type", "application/json")
+	if text == "" {
+		rw.WriteHeader(http.StatusBadRequest)
+	}
+	fmt.Fprint(rw, cmp.Or(text, `{"error":"bad_request","reason":"no more today"}`))
+	return true
 }
 
 // said are problems in words, the bindings of those that wait included.
@@ -193,15 +207,10 @@ func TestPreviewOfADestination(t *testing.T) {
 			t.Parallel()
 			var met atomic.Bool
 			client := w.through(func(rw http.ResponseWriter, r *http.Request) bool {
-				if test.asked == "" || !strings.Contains(r.URL.Path+"?"+r.URL.RawQuery, test.asked) {
+				if test.asked == "" || !answer(rw, r, test.asked, test.answer) {
 					return false
 				}
 				met.Store(true)
-				rw.Header().Set("Content-Type", "application/json")
-				if test.answer == "" {
-					rw.WriteHeader(http.StatusBadRequest)
-				}
-				fmt.Fprint(rw, cmp.Or(test.answer, `{"error":"bad_request","reason":"no more today"}`))
 				return true
 			})
 			before, after := topology.NewBindings(test.before...), topology.NewBindings(test.after...)
@@ -244,5 +253,60 @@ func TestPreviewOfADestinationAsksNobodyTwice(t *testing.T) {
 		if text := said(run.Preview(t.Context(), missing)); text != "" {
 			t.Errorf("%s: the next one says %q", name, text)
 		}
+	}
+}
+
+// A look at a topology looks behind its delivery exchange, or at the one queue that takes all messages.
+func TestObserveBehind(t *testing.T) {
+	w := newWorld(t)
+	nowhere := topologytest.ToExchange("t.delivery", "*.*.*.b", "events")
+	w.delivered(nowhere)
+	of := func(delivery, key string) topology.Topology {
+		wanted := topology.New()
+		wanted.Delivery = delivery
+		wanted.Queues["q"] = topology.Queue{Name: "q", Arguments: topology.Arguments{"x-dead-letter-routing-key": key}}
+		return wanted
+	}
+	for name, test := range map[string]struct {
+		wanted topology.Topology
+		asked  string // which is refused
+		want   string // the findings, or the error
+	}{
+		"nowhere": {of("t.delivery", ""), "",
+			engine.BindingObject(nowhere) + `: exchange "events" is bound for "x.*.*.b"`},
+		"one key for all": {of("events", "k"), "",
+			`exchange "events": exchange "events" is bound for "x.*.*.b"`},
+		"no delivery exchange":     {of("x", ""), "", ""},
+		"a queue takes all":        {of("", "orders"), "", ""},
+		"the queue is missing":     {of("", "gone"), "", `queue "gone": missing`},
+		"the exchange is refused":  {of("t.delivery", ""), "/t.delivery?", "request refused"},
+		"the bindings are refused": {of("t.delivery", ""), "/bindings/source?", "request refused"},
+		"an exchange behind it":    {of("t.delivery", ""), "/events?", "request refused"},
+		"the one queue is refused": {of("", "orders"), "/orders?", "request refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := w.through(func(rw http.ResponseWriter, r *http.Request) bool {
+				return test.asked != "" && answer(rw, r, test.asked, "")
+			})
+			o, err := engine.Observe(t.Context(), client.Vhost(w.vhost), test.wanted)
+			var all []string
+			for _, f := range o.Findings {
+				all = append(all, f.Object+": "+f.Cause)
+			}
+			if refusal, is := errors.AsType[*rabbit.Error](err); is {
+				all = []string{string(refusal.Kind)}
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(all, "; "); got != test.want {
+				t.Errorf("it has %q, not %q", got, test.want)
+			}
+		})
+	}
+	beyond, err := engine.LookBeyond(t.Context(), w.client.Vhost(w.vhost),
+		topologytest.ToExchange("t.delivery", "*.*.*.a", "x"), nil)
+	if err != nil || len(beyond.Findings) > 0 || beyond.Unknown != "" {
+		t.Errorf("an exchange that does not exist has %v: %v", beyond, err)
 	}
 }
