@@ -228,8 +228,8 @@ func faulty(fails map[string]int) func(*http.Request) bool {
 	}
 }
 
-// A change that breaks off names the bindings that are there then, or may be. Otherwise one is left that nobody removes,
-// or the state names one that is gone.
+// A change that breaks off names the bindings that are there then, or may be. Else nobody removes one that is left, or
+// the state names one that is gone.
 func TestDestinationBrokenOff(t *testing.T) {
 	t.Parallel()
 	before := topologytest.ToQueue("d", "*.x", "old").OfDestination("one")
@@ -289,27 +289,33 @@ func TestDestinationBrokenOff(t *testing.T) {
 	}
 }
 
-// The binding of a create is gone at once, alone or with the vhost. Nothing is left then, and nothing in doubt.
-func TestCreateOfADestinationThatGoes(t *testing.T) {
+// The new binding is gone at once, alone or with the vhost. Nothing is left then, and nothing in doubt.
+func TestDestinationThatGoes(t *testing.T) {
 	t.Parallel()
+	old := topologytest.ToQueue("d", "*.x", "old").OfDestination("one")
 	b := topologytest.ToQueue("d", "*.x", "orders").OfDestination("one")
-	for name, withVhost := range map[string]bool{"alone": false, "with the vhost": true} {
+	for name, test := range map[string]struct {
+		before    topology.Topology
+		withVhost bool
+	}{"create": {}, "update": {before: of(old)}, "create, with the vhost": {withVhost: true}} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.declare(map[string]string{"d": "topic"}, map[string]topology.Arguments{"orders": nil})
+			w.declare(map[string]string{"d": "topic"}, map[string]topology.Arguments{"old": nil, "orders": nil})
+			w.bind(test.before.Bindings.Sorted()...)
 			reads := faulty(map[string]int{"read": 1})
 			client := connect(t, w.broker, w.behind(func(r *http.Request) bool {
-				if withVhost && reads(r) {
+				if test.withVhost && reads(r) {
 					w.deleteVhost()
 				}
-				return !withVhost && r.Method == http.MethodPost
+				return !test.withVhost && r.Method == http.MethodPost
 			}, http.StatusCreated, ""))
-			result, err := engine.New(client).Apply(t.Context(), w.change(nothing, of(b), engine.Options{}))
+			result, err := engine.New(client).Apply(t.Context(), w.change(test.before, of(b),
+				engine.Options{Named: old, Guard: plan.Guard{Force: true}}))
 			unfinished := as[*engine.UnfinishedError](t, err)
-			if result.There != nil || result.IsNew || unfinished.Undo != nil {
-				t.Errorf("left is %v: %v", result.There, unfinished.Undo)
+			if result.There != nil && len(result.There.Bindings) > 0 || result.IsNew || unfinished.Undo != nil {
+				t.Errorf("left is %v, new %t: %v", result.There, result.IsNew, unfinished.Undo)
 			}
-			if !withVhost && !strings.Contains(err.Error(), "another application removed it meanwhile") {
+			if !test.withVhost && !strings.Contains(err.Error(), "another application removed it meanwhile") {
 				t.Errorf("the error is %v", err)
 			}
 		})
