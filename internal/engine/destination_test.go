@@ -73,7 +73,7 @@ func words(problems []engine.Problem) string {
 }
 
 // A preview says of a destination what keeps messages from it, and nothing of one that is in order.
-func TestPreviewOfADestination(t *testing.T) {
+func TestWhereADestinationLeads(t *testing.T) {
 	w := newWorld(t)
 	hop := func(source, queue string) topology.Binding { return topologytest.ToQueue(source, "1.#", queue) }
 	delays := func(end string) topology.Arguments {
