@@ -266,8 +266,8 @@ func TestRebuildToOtherNames(t *testing.T) {
 		users, text           string
 		left                  int // of the objects before
 	}{
-		"nobody uses it":   {isNew: true, there: all},
-		"used":             {isUsed: true, isNew: true, there: all, users: used, left: 1},
+		"nobody uses it": {isNew: true, there: all},
+		"used":           {isUsed: true, isNew: true, there: all, users: used, left: 1},
 		"an exchange leads there": {isFed: true, isNew: true, there: all, left: 1,
 			users: `exchange "feed", bound to it with key "end.#"`},
 		"used, but forced": {isUsed: true, forced: true, isNew: true, there: all},
@@ -333,20 +333,87 @@ func TestRebuildThatHasBegun(t *testing.T) {
 	}
 }
 
-// A queue that holds a message stays, and the error says how many there are.
-func TestDeletionOfAQueueThatIsNotEmpty(t *testing.T) {
+// A queue that holds a message stays, and the error says how many there are, if that can be counted. An empty one goes,
+// and one that may hold messages.
+func TestDeletionOfAQueue(t *testing.T) {
 	w := newWorld(t)
 	for _, kind := range []string{"classic", "quorum"} {
 		q := topology.Queue{Name: kind, Durable: true, Arguments: topology.Arguments{"x-queue-type": kind}}
-		w.run(plan.DeclareQueue{Queue: q})
-		deletes := func(c *rabbit.Client) error {
-			steps := plan.Plan{{Steps: []plan.Step{plan.DeleteQueue{Queue: q, IfEmpty: true}}}}
-			return second(engine.Run(t.Context(), c.Vhost(w.vhost), steps))
+		deletes := func(e *rabbit.Client, step plan.Step) error {
+			done, err := engine.Run(t.Context(), e.Vhost(w.vhost), plan.Plan{{Steps: []plan.Step{step}}})
+			if (err == nil) != (len(done) > 0) {
+				t.Errorf("%v has done %v: %v", step, done, err)
+			}
+			return err
 		}
+		ifEmpty := plan.DeleteQueue{Queue: q, IfEmpty: true}
+		w.run(plan.DeclareQueue{Queue: q})
+		if err := deletes(w.client, ifEmpty); err != nil {
+			t.Error(err)
+		}
+		w.run(plan.DeclareQueue{Queue: q})
 		w.publish("", kind)
-		waiting := as[*drain.NotEmptyError](t, deletes(w.client))
+		waiting := as[*drain.NotEmptyError](t, deletes(w.client, ifEmpty))
 		if len(waiting.Queues) != 1 || waiting.Queues[0].Messages != 1 {
 			t.Errorf("in a %s queue there wait %v", kind, waiting.Queues)
+		}
+		if err := deletes(w.client, plan.DeleteQueue{Queue: q}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Only a lack of permission counts when a step is tried that is done already, and only other owners count in a look for
+// owners.
+func TestLooksBeforeAChange(t *testing.T) {
+	w := newWorld(t)
+	a := levels(t, 2).WithOwner("a")
+	b := a.WithOwner("b")
+	w.create(a)
+	policy := plan.SetPolicy{Policy: topology.Policy{Name: "p", Pattern: "^t$", ApplyTo: "exchanges",
+		Definition: topology.Arguments{"alternate-exchange": "x"}}}
+	allowed := plan.VerifyAllowed{Step: plan.Bind{Binding: a.Bindings.Sorted()[0]}}
+	puts, reads := asks{http.MethodPost, "/api/bindings/"}, asks{http.MethodGet, "/api/exchanges/"}
+	who := asks{http.MethodGet, "/api/whoami"}
+	const forbidden = `{"error":"not_authorized","reason":"no"}`
+	for name, test := range map[string]struct {
+		step   plan.Step
+		at     asks
+		status int
+		answer string
+		want   string
+	}{
+		"allowed":   {step: allowed},
+		"forbidden": {allowed, puts, http.StatusForbidden, forbidden, "make sure of the permission to bind"},
+		"it fails":  {allowed, puts, http.StatusBadRequest, forbidden, ""},
+		"may set":   {step: plan.VerifyAllowed{Step: policy}},
+		"may not set": {plan.VerifyAllowed{Step: policy}, who, http.StatusOK, `{"tags":["management"]}`,
+			`set policy "p"`},
+		"its own": {step: plan.VerifyOwner{Of: a}}, "others": {step: plan.VerifyOwner{Of: b}, want: "owns"},
+		"nobody knows": {plan.VerifyOwner{Of: a}, reads, http.StatusBadRequest, "{}", "400"},
+	} {
+		client := connect(t, w.broker, w.behind(test.at.is, test.status, test.answer))
+		_, err := engine.Run(t.Context(), client.Vhost(w.vhost), plan.Plan{{Steps: []plan.Step{test.step}}})
+		if (err != nil) != (test.want != "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	there, err := w.client.Vhost(w.vhost).DeclaredPolicies(t.Context())
+	if err != nil || len(there.Users) > 0 {
+		t.Errorf("a look has set policies: %v, %v", there, err)
+	}
+}
+
+// What the state has is there when its replacement is planned, and is no reason to refuse it.
+func TestPreviewOfAReplacement(t *testing.T) {
+	w := newWorld(t)
+	desired := levels(t, 2)
+	w.create(desired)
+	for _, own := range []topology.Topology{desired, nothing} {
+		err := refusal(engine.New(w.client).Preview(t.Context(), w.change(nothing, desired,
+			engine.Options{Replaces: true, Own: own})))
+		if (err != nil) != own.IsEmpty() {
+			t.Error(err)
 		}
 	}
 }
