@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -116,7 +117,7 @@ func TestCreateThatFails(t *testing.T) {
 	}
 }
 
-// An update that fails says what is there then, and from which topology the next change starts.
+// An update that fails says which objects are there then, and from which topology the next change starts.
 func TestUpdatesThatFail(t *testing.T) {
 	t.Parallel()
 	before, after := plantest.ExpandLadder(t, "1s", "1h"), plantest.ExpandLadder(t, "1s", "2h")
@@ -249,7 +250,7 @@ func TestBindingsOfOthersStay(t *testing.T) {
 	}
 }
 
-// A rebuild to other names says what is there at the end, and what becomes of the delivery exchange before.
+// A rebuild to other names says which objects are there at the end. It says who uses the delivery exchange before.
 func TestRebuildToOtherNames(t *testing.T) {
 	t.Parallel()
 	before := levels(t, 2)
@@ -300,10 +301,7 @@ func TestRebuildToOtherNames(t *testing.T) {
 			if (err != nil) != (test.text != "") || err != nil && !strings.Contains(err.Error(), test.text) {
 				t.Error(err)
 			}
-			there := none
-			if result.There != nil {
-				there = *result.There
-			}
+			there := *cmp.Or(result.There, &none)
 			if got := strings.Join(result.Users, ", "); result.IsNew != test.isNew || !there.SameObjects(test.there) ||
 				got != test.users {
 				t.Errorf("new: %t, used by %q, there is beside it %v, missing %v", result.IsNew, got,

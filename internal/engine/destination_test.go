@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -58,10 +59,10 @@ func words(problems []engine.Problem) string {
 				word += words([]engine.Problem{{engine.MayMiss, cause}})
 			}
 		}
-		switch e := p.Cause.(type) {
-		case *engine.LevelsError:
+		if e, is := errors.AsType[*engine.LevelsError](p.Cause); is {
 			word = fmt.Sprint("levels ", slices.Sorted(maps.Keys(e.There)))
-		case *engine.MisnamedError:
+		}
+		if e, is := errors.AsType[*engine.MisnamedError](p.Cause); is {
 			word = string(e.Misnaming)
 		}
 		if p.Code == engine.Refused {
@@ -206,8 +207,8 @@ func TestCreateOfADestination(t *testing.T) {
 	}
 }
 
-// faulty refuses requests, as many of each kind as the map says: "bind", "unbind" with a queue, and "read" for the
-// bindings of an exchange once something was written.
+// faulty refuses requests, as many of each kind as the map says. "Bind" and "unbind" are of queues. "Read" is of the
+// bindings of an exchange, once something was written.
 func faulty(fails map[string]int) func(*http.Request) bool {
 	var lock sync.Mutex
 	left, wrote := maps.Clone(fails), false

@@ -314,7 +314,7 @@ func TestDestroyOfADeliveryExchange(t *testing.T) {
 	}
 }
 
-// RabbitMQ says that an exchange is deleted, and it is not. A destroy names what is left.
+// RabbitMQ says that an exchange is deleted, and it is not. A destroy names the exchange.
 func TestDestroyThatLeavesAnExchange(t *testing.T) {
 	w := newWorld(t)
 	desired := levels(t, 2)

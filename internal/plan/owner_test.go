@@ -92,7 +92,7 @@ func TestTakenOverMeanwhile(t *testing.T) {
 	})
 }
 
-// A removal looks for another owner. Only that of a part without an owner does not: another owns what is left.
+// A removal looks for another owner. Only that of a part without an owner does not: another one owns the rest.
 func TestRemovalLooksForOwners(t *testing.T) {
 	whole := plantest.ExpandLadder(t, "1s", "5s")
 	part := whole.Extras(plantest.ExpandLadder(t, "1s"))

@@ -8,9 +8,9 @@
 //
 // A pattern says which tests of a package to run.
 //
-// A file of survivors has the mutants that no test has to notice, one on each line, below a line "# SENTENCE" that says
-// why they do not matter. With such a file, the program fails if another mutant lives, or if a line names none that
-// does.
+// A file of survivors has the mutants that no test has to notice, one on each line. The line "# SENTENCE" above says
+// why they do not matter. With such a file, the program fails if another mutant lives. It also fails if a line names
+// none that lives.
 package main
 
 import (
