@@ -66,7 +66,7 @@ type Queue struct {
 	Filled bool
 }
 
-// needs are the counts that a round takes of a quorum queue. Old is one of any tick, for one that leaves a doubt.
+// needs are the counts that a round takes of a quorum queue. Old is one of any tick.
 type needs struct{ ready, leader, old, ticked bool }
 
 // needs says what the next round takes, by the count that is lacking: Ready if none is.
@@ -352,9 +352,10 @@ func (s queueCounts) counted() bool {
 	return !s.all.Answered.IsZero() || !s.old.Answered.IsZero()
 }
 
-// doubtful tells whether a count whose age is not known has messages. They may have left. A client that got one may
-// also put it back later.
-func (s queueCounts) doubtful() bool { return s.old.Messages > 0 }
+// doubtful tells whether a count whose age is not known has messages that are not known to have left.
+func (s queueCounts) doubtful() bool {
+	return s.old.Messages > s.old.ReadyOfAll || s.old.ReadyOfAll > 0 && !s.Filled
+}
 
 // hides tells whether only a count of all proves the queue empty.
 func (s queueCounts) hides() bool { return s.Hides || s.consumed || s.doubtful() }

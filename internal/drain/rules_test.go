@@ -73,8 +73,8 @@ func TestJudge(t *testing.T) {
 			all(0.3, 0, 0)), 0, false, true, 0, false},
 		"had one ready, long ago": {Proof{Queues: []Queue{plain}}, append(twice, all(-1, 1, 1)), 0, false,
 			false, All, true},
-		"had one ready, and it may have left": {Proof{Queues: []Queue{filled}}, append(twice, all(-1, 1, 1)), 0, false,
-			false, All, true},
+		"had one ready, and it left": {Proof{Queues: []Queue{filled}}, append(twice, all(-1, 1, 1)), 0, false,
+			true, 0, false},
 		"had one ready, long ago, by three looks": {Proof{Queues: []Queue{plain}}, append(twice, ready("q", 0.4, 0),
 			all(-1, 1, 1)), 0, false, false, All, true},
 		"has one that was ready in a look": {Proof{Queues: []Queue{plain}}, []Count{ready("q", 0, 1),
@@ -359,10 +359,11 @@ func TestTicks(t *testing.T) {
 		"a leader anew":       {{0, 950, -1}, {9, 7, -1}, {10, 7, -1}, {14, 8, -1}, {19, 9, -1}, {20, 9, 10}},
 		"a quick leader anew": {{0, 950, -1}, {9, 7, -1}, {14, 8, -1}, {19, 9, -1}, {20, 9, 9}},
 		// The node of the second answer lags behind: the note 2 was written before the first question.
-		"an old answer":       {{0, 2, -1}, {1, 1, -1}, {2, 2, -1}, {3, 2, -1}, {5, 3, -1}, {9, 4, -1}, {10, 4, 3}},
-		"an old one, then on": {{0, 2, -1}, {1, 1, -1}, {5, 3, -1}, {6, 3, -1}, {9, 4, -1}, {10, 4, 0}},
-		"two old answers":     {{0, 3, -1}, {1, 1, -1}, {2, 3, -1}, {3, 2, -1}, {4, 3, -1}, {6, 4, -1}, {7, 4, -1}},
-		"many in between":     {{0, 1, -1}, {60, 2, -1}, {120, 3, -1}, {121, 3, 0}},
+		"a node without notes": {{0, 3, -1}, {1, NoNote, -1}, {2, 2, -1}, {3, 3, -1}, {4, 3, -1}},
+		"an old answer":        {{0, 2, -1}, {1, 1, -1}, {2, 2, -1}, {3, 2, -1}, {5, 3, -1}, {9, 4, -1}, {10, 4, 3}},
+		"an old one, then on":  {{0, 2, -1}, {1, 1, -1}, {5, 3, -1}, {6, 3, -1}, {9, 4, -1}, {10, 4, 0}},
+		"two old answers":      {{0, 3, -1}, {1, 1, -1}, {2, 3, -1}, {3, 2, -1}, {4, 3, -1}, {6, 4, -1}, {7, 4, -1}},
+		"many in between":      {{0, 1, -1}, {60, 2, -1}, {120, 3, -1}, {121, 3, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var ticks Ticks

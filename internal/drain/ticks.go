@@ -11,7 +11,7 @@ import "time"
 // a later tick.
 //
 // A process has ever more reductions. Fewer are in the old answer of another node, which says nothing, or those of a
-// new leader. What moves on from there is a new leader.
+// new leader. Fewer that move on are taken for those of a leader.
 type Ticks struct{ before, last, fewer note }
 
 // note is what a queue has noted at a tick.
@@ -31,6 +31,8 @@ func (t *Ticks) Read(asked time.Time, reductions int64) (asOf time.Time) {
 	switch isFewer := reductions < t.last.reductions && !t.last.asked.IsZero(); {
 	case !isFewer:
 		t.fewer = note{}
+	case reductions == NoNote && t.last.reductions != NoNote:
+		return time.Time{}
 	case t.fewer.asked.IsZero() || reductions == t.fewer.reductions:
 		t.fewer = note{reductions: reductions, asked: asked}
 		return time.Time{}

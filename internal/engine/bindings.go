@@ -84,7 +84,7 @@ func (r *rebinding) update(ctx context.Context) (result Result, err error) {
 		return r.undoUpdate(ctx, result, done, err)
 	}
 	result.There, result.IsNew = ofBindings(r.to.binding), true
-	if err != nil { // All is done. To take the new binding back after an old answer would leave none.
+	if err != nil { // All is done. To take the new binding back after an old answer of a node would leave none.
 		return result, &UnfinishedError{failure{err}, nil}
 	}
 	result.State = state
@@ -172,7 +172,8 @@ func (r *rebinding) bind(
 	}
 	there, err := r.to.read(ctx)
 	if err == nil && !r.to.isIn(there) {
-		err = errors.New("another application removed it meanwhile")
+		err = errors.New("RabbitMQ does not list it afterwards: another application removed it, or the answer of a " +
+			"node is old")
 	}
 	return &rabbit.State{Topology: *ofBindings(there...)}, done, err
 }

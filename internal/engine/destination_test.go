@@ -318,7 +318,7 @@ func TestDestinationThatGoes(t *testing.T) {
 			if (result.There != nil) != isUpdate || result.IsNew != isUpdate || unfinished.Undo != nil {
 				t.Errorf("left is %v, new %t: %v", result.There, result.IsNew, unfinished.Undo)
 			}
-			if !test.withVhost && !strings.Contains(err.Error(), "another application removed it meanwhile") {
+			if !test.withVhost && !strings.Contains(err.Error(), "another application removed it") {
 				t.Errorf("the error is %v", err)
 			}
 		})

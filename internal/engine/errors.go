@@ -233,7 +233,7 @@ type NotVacantError struct {
 }
 
 // UnfinishedError is for an operation on a destination that has begun and failed. Undo is why it could not be taken
-// back: the new binding may be there. It is nil if all is known.
+// back: the new binding may be there. It is nil if all is known, or if the change is done.
 type UnfinishedError struct {
 	failure
 	Undo error

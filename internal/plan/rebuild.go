@@ -85,7 +85,7 @@ func RebuildsDelivery(before, after, actual topology.Topology) bool {
 }
 
 // apart is the topology without the way of unroutable messages, if the other one has the same. A policy that leads
-// there is no part of that: a rebuild of a cascade with a policy gives it another one, or none.
+// there is no part of that.
 func apart(t topology.Topology, other topology.Topology) topology.Topology {
 	way := t.WithQueues(t.Parking())
 	if !way.SameObjects(other.Part(way)) {

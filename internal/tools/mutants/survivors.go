@@ -10,13 +10,10 @@ import (
 // survivors are mutants that do not matter, each with the sentence that says why, by their keys.
 type survivors map[string]string
 
-// readSurvivors reads a file, if there is one.
+// readSurvivors reads a file. Where there is none, each mutant matters.
 func readSurvivors(file string) (survivors, error) {
-	if file == "" {
-		return nil, nil
-	}
 	text, err := os.ReadFile(file)
-	if err != nil {
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
 	all, why := survivors{}, ""
@@ -25,9 +22,11 @@ func readSurvivors(file string) (survivors, error) {
 		switch {
 		case is:
 			why = sentence
-		case line != "" && why == "":
+		case line == "":
+			why = ""
+		case why == "":
 			return nil, fmt.Errorf("%s: no sentence says why this mutant does not matter: %s", file, line)
-		case line != "":
+		default:
 			all[line] = why
 		}
 	}
