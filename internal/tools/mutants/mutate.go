@@ -23,8 +23,8 @@ import (
 type mutant struct {
 	number int
 	at     token.Position
-	line   string // of the code
-	change string
+	// function and line are those of the code.
+	function, line, change string
 }
 
 // String names the place and the change.
@@ -32,10 +32,11 @@ func (m mutant) String() string {
 	return fmt.Sprintf("%s:%d:%d: %s", filepath.Base(m.at.Filename), m.at.Line, m.at.Column, m.change)
 }
 
-// key names the place, too, but stays as it is while other lines come and go. A mark shows the place in the line.
+// key names the function and the line, and stays as it is while other lines come and go. A mark shows the place in the
+// line.
 func (m mutant) key() string {
 	column := m.at.Column - 1
-	return fmt.Sprintf("%s: %s: %s", filepath.Base(m.at.Filename),
+	return fmt.Sprintf("%s, %s: %s: %s", filepath.Base(m.at.Filename), m.function,
 		strings.TrimSpace(m.line[:column]+"»"+m.line[column:]), m.change)
 }
 
@@ -48,6 +49,7 @@ type mutator struct {
 	// source is the code of a file. Before and after are what to write around it, by its offsets, and instead is what
 	// to write for its operators.
 	source        []byte
+	function      string // that the mutants are in, empty outside of all
 	before, after map[int]string
 	instead       map[int]operator
 }
@@ -133,13 +135,19 @@ func (m *mutator) load(name string) (files []*ast.File, err error) {
 // rewrite is a file with its mutants.
 func (m *mutator) rewrite(file *ast.File, source []byte) []byte {
 	m.source, m.before, m.after, m.instead = source, map[int]string{}, map[int]string{}, map[int]operator{}
-	ast.Inspect(file, func(n ast.Node) bool {
-		if declaration, is := n.(*ast.GenDecl); is && declaration.Tok != token.VAR {
-			return false
+	for _, declaration := range file.Decls {
+		m.function = ""
+		if d, is := declaration.(*ast.FuncDecl); is {
+			m.function = d.Name.Name
 		}
-		m.visit(n)
-		return true
-	})
+		ast.Inspect(declaration, func(n ast.Node) bool {
+			if d, is := n.(*ast.GenDecl); is && d.Tok != token.VAR {
+				return false
+			}
+			m.visit(n)
+			return true
+		})
+	}
 	var b bytes.Buffer
 	for i := 0; i <= len(source); i++ {
 		b.WriteString(m.after[i] + m.before[i])
@@ -264,6 +272,6 @@ func (m *mutator) add(at token.Pos, change string) string {
 	number, position := len(m.mutants)+1, m.fset.Position(at)
 	from := position.Offset - position.Column + 1
 	line, _, _ := strings.Cut(string(m.source[from:]), "\n")
-	m.mutants = append(m.mutants, mutant{number, position, line, change})
+	m.mutants = append(m.mutants, mutant{number, position, m.function, line, change})
 	return fmt.Sprintf("%q", fmt.Sprint(number))
 }

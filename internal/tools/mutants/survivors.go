@@ -37,7 +37,7 @@ func readSurvivors(file string) (survivors, error) {
 // fail now and then is neither.
 func (s survivors) check(mutants []mutant, fates map[int]fate) error {
 	var errs []error
-	unused := map[string]bool{}
+	unused, met := map[string]bool{}, map[string]bool{}
 	for key := range s {
 		unused[key] = true
 	}
@@ -47,6 +47,10 @@ func (s survivors) check(mutants []mutant, fates map[int]fate) error {
 		if lives := end == isAlive || end == isUnreached; lives && !allowed {
 			errs = append(errs, fmt.Errorf("a test has to notice %s, or a sentence has to allow it:\n\t%s", m, m.key()))
 		}
+		if allowed && met[m.key()] {
+			errs = append(errs, fmt.Errorf("a sentence allows two mutants: write their lines otherwise:\n\t%s", m.key()))
+		}
+		met[m.key()] = true
 		if !tried || end != isKilled {
 			delete(unused, m.key())
 		}
