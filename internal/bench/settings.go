@@ -45,7 +45,7 @@ var (
 // brief takes two minutes, the start of a broker included, but half a minute more beside another provider.
 func brief() settings {
 	return settings{
-		suites: []string{"publish", "deadletter", "units", "terraform"},
+		suites: []string{"publish", "deadletter", "units-rates", "terraform"},
 		publish: dataplane.PublishOptions{
 			Levels: []int{28}, Lookaheads: []int{1, full}, QueueTypes: []delay.QueueType{delay.Quorum}, Rounds: 3,
 			Time: 1500 * time.Millisecond,

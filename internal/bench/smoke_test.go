@@ -32,7 +32,7 @@ func TestSuites(t *testing.T) {
 			Messages: 50},
 		control: control.Options{Levels: []int{4}, Units: units, Steps: true, Rounds: 1},
 		// the backlog, the layouts and foreign objects take a minute at least
-		suites: []string{"publish", "deadletter", "paced", "units", "terraform"},
+		suites: []string{"publish", "deadletter", "paced", "units-rates", "units", "terraform"},
 	}
 	ofTerraform := []string{"terraform", "units"}
 	b := brokertest.Shared(t)

@@ -84,10 +84,16 @@ func UpTo(most int64) []int64 {
 	return all
 }
 
-// Units compares cascades of other units with each other, and with the limit: a queue for each delay. It measures
-// publishing as Publish does, an even rate as Paced does, a burst, and the cost of cascades that hold no message.
+// PublishUnits compares cascades of other units with each other, and with the limit: a queue for each delay. It measures
+// publishing as Publish does.
+func (b *Bench) PublishUnits(ctx context.Context, o UnitOptions) error {
+	return b.in(ctx, func(ctx context.Context, s *space) error { return publishUnits(ctx, s, o) })
+}
+
+// Units compares them further. It measures an even rate as Paced does, a burst, and the cost of cascades that hold no
+// message.
 func (b *Bench) Units(ctx context.Context, o UnitOptions) error {
-	for _, measure := range []func(context.Context, *space, UnitOptions) error{publishUnits, paceUnits, burstUnits} {
+	for _, measure := range []func(context.Context, *space, UnitOptions) error{paceUnits, burstUnits} {
 		err := b.in(ctx, func(ctx context.Context, s *space) error { return measure(ctx, s, o) })
 		if err != nil {
 			return err
