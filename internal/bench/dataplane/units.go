@@ -84,8 +84,8 @@ func UpTo(most int64) []int64 {
 	return all
 }
 
-// PublishUnits compares cascades of other units with each other, and with the limit: a queue for each delay. It measures
-// publishing as Publish does.
+// PublishUnits compares cascades of other units with each other, and with the limit: a queue for each delay. It
+// measures publishing as Publish does.
 func (b *Bench) PublishUnits(ctx context.Context, o UnitOptions) error {
 	return b.in(ctx, func(ctx context.Context, s *space) error { return publishUnits(ctx, s, o) })
 }

@@ -48,7 +48,7 @@ func (s survivors) check(mutants []mutant, fates map[int]fate) error {
 			errs = append(errs, fmt.Errorf("a test has to notice %s, or a sentence has to allow it:\n\t%s", m, m.key()))
 		}
 		if allowed && met[m.key()] {
-			errs = append(errs, fmt.Errorf("a sentence allows two mutants: write their lines otherwise:\n\t%s", m.key()))
+			errs = append(errs, fmt.Errorf("a sentence allows two mutants, so change a line:\n\t%s", m.key()))
 		}
 		met[m.key()] = true
 		if !tried || end != isKilled {
