@@ -31,7 +31,7 @@ func (t *Ticks) Read(asked time.Time, reductions int64) (asOf time.Time) {
 	switch isFewer := reductions < t.last.reductions && !t.last.asked.IsZero(); {
 	case !isFewer:
 		t.fewer = note{}
-	case reductions == NoNote && t.last.reductions != NoNote:
+	case reductions == NoNote:
 		return time.Time{}
 	case t.fewer.asked.IsZero() || reductions == t.fewer.reductions:
 		t.fewer = note{reductions: reductions, asked: asked}
