@@ -65,6 +65,9 @@ var suites = []suite{
 	{"units-rates", onData(func(ctx context.Context, b *dataplane.Bench, s settings) error {
 		return b.PublishUnits(ctx, s.units)
 	})},
+	{"units-idle", onData(func(ctx context.Context, b *dataplane.Bench, s settings) error {
+		return b.IdleUnits(ctx, s.units)
+	})},
 	{"units", func(ctx context.Context, b *brokertest.Broker, r *sample.Recorder, s settings) error {
 		data := onData(func(ctx context.Context, b *dataplane.Bench, s settings) error { return b.Units(ctx, s.units) })
 		if err := data(ctx, b, r, s); err != nil {

@@ -31,7 +31,7 @@ func TestSuites(t *testing.T) {
 		units: dataplane.UnitOptions{Units: units, Rounds: 1, Time: 300 * time.Millisecond, Paced: paced, Random: paced,
 			Messages: 50},
 		control: control.Options{Levels: []int{4}, Units: units, Steps: true, Rounds: 1},
-		// the backlog, the layouts and foreign objects take a minute at least
+		// the backlog, the layouts, foreign objects and empty cascades take long
 		suites: []string{"publish", "deadletter", "paced", "units-rates", "units", "terraform"},
 	}
 	ofTerraform := []string{"terraform", "units"}

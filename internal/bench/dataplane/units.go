@@ -90,8 +90,7 @@ func (b *Bench) PublishUnits(ctx context.Context, o UnitOptions) error {
 	return b.in(ctx, func(ctx context.Context, s *space) error { return publishUnits(ctx, s, o) })
 }
 
-// Units compares them further. It measures an even rate as Paced does, a burst, and the cost of cascades that hold no
-// message.
+// Units compares them further. It measures an even rate as Paced does, and a burst.
 func (b *Bench) Units(ctx context.Context, o UnitOptions) error {
 	for _, measure := range []func(context.Context, *space, UnitOptions) error{paceUnits, burstUnits} {
 		err := b.in(ctx, func(ctx context.Context, s *space) error { return measure(ctx, s, o) })
@@ -99,6 +98,11 @@ func (b *Bench) Units(ctx context.Context, o UnitOptions) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// IdleUnits measures the cost of cascades that hold no message.
+func (b *Bench) IdleUnits(ctx context.Context, o UnitOptions) error {
 	const cascades = 3 // as many as make a difference to the memory of a broker
 	return b.idle(ctx, ByUnits, o.Idle, cascades, o.Rounds)
 }
