@@ -45,6 +45,7 @@ func pageFuncs(d *data, runs []run) template.FuncMap {
 		"controls":   d.controls,
 		"shares":     d.shares,
 		"ratios":     d.ratios,
+		"gains":      d.gains,
 		"placements": d.placements,
 		"trips":      d.trips,
 		// cell is a median, empty where it was not measured.

@@ -1,6 +1,9 @@
 package main
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // The subjects of comparisons by units, see internal/bench.
 const (
@@ -124,4 +127,18 @@ func (d *data) placements() string {
 		}
 	}
 	return s
+}
+
+// gains is the least and the greatest ratio of two subjects on any broker.
+func (d *data) gains(scenario, metric string, x float64, subject, with string) (string, error) {
+	var all []float64
+	for _, broker := range d.brokersOf(scenario) {
+		if r, ok := d.ratio(broker, scenario, metric, x, subject, with); ok {
+			all = append(all, r)
+		}
+	}
+	if len(all) == 0 {
+		return "", fmt.Errorf("%s and %s were measured together nowhere in %q", subject, with, scenario)
+	}
+	return fmt.Sprintf("%.1f to %.1f", slices.Min(all), slices.Max(all)), nil
 }
