@@ -185,7 +185,8 @@ func TestShorterMaxDelayWaits(t *testing.T) {
 }
 
 // A stream with publisher confirms and mandatory runs while max_delay grows and shrinks, every other time with an apply
-// that is stopped. What has a queue at the entry arrives once and in time, and the rest is parked there.
+// that is stopped. The entry stays open. What has its queues all the time arrives once and in time. The rest is parked
+// at the entry, or does so too.
 func TestMaxDelayUnderLoad(t *testing.T) {
 	t.Parallel()
 	var rounds atomic.Int64
@@ -214,16 +215,39 @@ func changeReachUnderLoad(t *testing.T, queueType delay.QueueType, lookahead int
 	l := newLoadOf(t, harness.Attributes{"units": harness.TextList("1s", "200ms", "40ms"),
 		"max_delay": longest.String(), "queue_type": string(queueType), "lookahead": lookahead, "drain_timeout": "1m"},
 		delay.Config{Units: units, MaxDelay: longest, QueueType: queueType, Lookahead: lookahead})
+	reaches := []reach{{longest: reachUnderLoad{units: units, short: longest, queueType: queueType}.always(t)}}
 	for _, round := range sampling.Of(t, "changes of max_delay", upTo(reachRounds)) {
 		unit := units[l.random.IntN(len(units))]
-		reach := unit * time.Duration(1+l.random.IntN(4))
+		next := unit * time.Duration(1+l.random.IntN(4))
 		if round%4 == 3 {
-			reach = longest
+			next = longest
 		}
-		l.given["max_delay"] = reach.String()
+		before := reaches[len(reaches)-1].longest
+		after := reachUnderLoad{units: units, short: next, queueType: queueType}.always(t)
+		reaches = append(reaches, reach{l.published(), min(before, after)})
+		l.given["max_delay"] = next.String()
 		l.repair(round)
+		reaches = append(reaches, reach{l.published(), after})
 	}
 	l.finish(whatIsLeft{})
 	l.checkLateness()
-	l.parkedAtEntry(func(int, time.Duration) bool { return true })
+	l.parkedAtEntry(func(number int, asked time.Duration) bool { return asked > shortest(reaches, number) })
+	l.entryStayedOpen()
+}
+
+// reach is the longest delay that has its queues for sure, from the message of a number on.
+type reach struct {
+	from    int
+	longest time.Duration
+}
+
+// shortest is that for one message. Each of the publishers may have had a number before, and not published yet.
+func shortest(reaches []reach, number int) time.Duration {
+	var of []time.Duration
+	for i, r := range reaches {
+		if number >= r.from-loadPublishers && (i+1 == len(reaches) || number < reaches[i+1].from) {
+			of = append(of, r.longest)
+		}
+	}
+	return slices.Min(of)
 }
