@@ -259,6 +259,8 @@ func TestDestinationBrokenOff(t *testing.T) {
 			left: bindings{before, after}},
 		"what it wants is its own": {own: bindings{after}, there: bindings{}, fails: map[string]int{"read": 1},
 			left: bindings{after}, isNew: true},
+		"its own comes back": {own: bindings{after, before}, there: bindings{before},
+			fails: map[string]int{"unbind old": 1}, left: bindings{before, after}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -285,6 +287,42 @@ func TestDestinationBrokenOff(t *testing.T) {
 			there, err := w.client.Vhost(w.vhost).BindingsFrom(t.Context(), "d")
 			if !test.doubtful && !maps.Equal(topology.NewBindings(there...), left) || err != nil {
 				t.Errorf("%v are there, not %v: %v", there, left, err)
+			}
+		})
+	}
+}
+
+// An update breaks off, and what was there has gone: by a request whose answer is lost, or by another application. The
+// state names what is left.
+func TestDestinationWithoutItsOld(t *testing.T) {
+	t.Parallel()
+	before := topologytest.ToQueue("d", "*.x", "old").OfDestination("one")
+	after := topologytest.ToQueue("d", "*.x", "new").OfDestination("one")
+	for at, want := range map[string]topology.Topology{http.MethodDelete: of(after), http.MethodPost: of()} {
+		t.Run(at, func(t *testing.T) {
+			w := newWorld(t)
+			w.declare(map[string]string{"d": "topic"}, map[string]topology.Arguments{"old": nil, "new": nil})
+			w.bind(before)
+			var once sync.Once
+			client := w.through(func(rw http.ResponseWriter, r *http.Request) (fails bool) {
+				if r.Method == at {
+					once.Do(func() {
+						w.run(plan.Unbind{Binding: before})
+						fails = answer(rw, r, "", "")
+					})
+				}
+				return fails
+			})
+			result, err := engine.New(client).Apply(t.Context(), w.change(of(before), of(after),
+				engine.Options{Named: before, Guard: plan.Guard{Force: true}}))
+			is[*engine.UnfinishedError](t, err)
+			isNew := len(want.Bindings) > 0
+			if result.IsNew != isNew || isNew && !maps.Equal(result.There.Bindings, want.Bindings) {
+				t.Errorf("left is %v, new %t", result.There, result.IsNew)
+			}
+			there, err := w.client.Vhost(w.vhost).BindingsFrom(t.Context(), "d")
+			if err != nil || !maps.Equal(topology.NewBindings(there...), want.Bindings) {
+				t.Errorf("%v are there, not %v: %v", there, want.Bindings, err)
 			}
 		})
 	}

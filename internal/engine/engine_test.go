@@ -247,11 +247,19 @@ func TestDestroyWhileMessagesWait(t *testing.T) {
 	desired := levels(t, 4)
 	w.create(desired)
 	whole := w.count(desired)
+	w.declare(map[string]string{"app": "fanout"}, nil)
+	w.bind(topology.Binding{Source: "app", DestinationType: topology.ToExchange, Destination: desired.Entry})
+	unreadable := connect(t, w.broker, w.refusing(func(*http.Request) bool { return true }))
+	err := second(engine.New(unreadable).Apply(t.Context(), w.change(desired, nothing, engine.Options{})))
+	if removed := as[*engine.NotRemovedError](t, err); removed.Begun {
+		t.Errorf("a destroy that reads nothing has begun: %v", err)
+	}
 	w.publish(desired.Entry, "1.0.0.0.somebody") // eight seconds, more than a busy machine takes to refuse
-	err := second(w.apply(desired, nothing, engine.Options{}))
+	err = second(w.apply(desired, nothing, engine.Options{}))
 	removed, waiting := as[*engine.NotRemovedError](t, err), as[*drain.NotEmptyError](t, err)
-	if !removed.Of.SameObjects(desired) || len(waiting.Queues) != 1 || waiting.Queues[0].Name != "t.delay-03" {
-		t.Errorf("the error names %v", waiting.Queues)
+	if !removed.Of.SameObjects(desired) || removed.Begun || len(waiting.Queues) != 1 ||
+		waiting.Queues[0].Name != "t.delay-03" {
+		t.Errorf("the error names %v, begun is %t", waiting.Queues, removed.Begun)
 	}
 	if left := w.count(desired); left != whole {
 		t.Errorf("after a destroy that was refused there are %d objects, not %d", left, whole)
@@ -264,6 +272,9 @@ func TestDestroyWhileMessagesWait(t *testing.T) {
 	}
 	if left := w.count(desired); left != whole {
 		t.Errorf("after a destroy that was refused there are %d objects, not %d", left, whole)
+	}
+	if theirs, err := w.client.Vhost(w.vhost).BindingsFrom(t.Context(), "app"); err != nil || len(theirs) != 1 {
+		t.Errorf("of an application, %v is left: %v", theirs, err)
 	}
 	if _, err := w.apply(desired, nothing, engine.Options{Guard: plan.Guard{Force: true}}); err != nil {
 		t.Fatal(err)
@@ -325,6 +336,9 @@ func TestDestroyThatLeavesAnExchange(t *testing.T) {
 	_, err := engine.New(client).Apply(t.Context(), w.change(desired, nothing, engine.Options{}))
 	if left := as[*engine.LeftError](t, err); !left.Objects.Has("t.delay-00") {
 		t.Errorf("left are %v", left.Objects)
+	}
+	if removed := as[*engine.NotRemovedError](t, err); !removed.Begun {
+		t.Errorf("nothing has begun: %v", err)
 	}
 }
 
