@@ -559,15 +559,11 @@ func (w ways) foreign(b topology.Binding) effect {
 	case parked:
 		return effect{Warning, "copies of messages with such a key are parked"}
 	case b.Source == w.parking():
-		return effect{Error, "parked messages also get into " + bindingEnd(b)}
+		return effect{Error, "parked messages also get into " + b.DestinationObject()}
 	case delays:
 		return effect{Error, "messages with such a key wait there, too, and can arrive twice, early or late"}
 	case w.desired.Takes(b) || b.LeadsTo(topology.ToExchange, w.desired.Delivery):
 		return effect{Error, "messages with such a key go there, too, and can arrive twice or early"}
 	}
-	return effect{Error, bindingEnd(b) + " gets copies of messages with such a key before their time"}
-}
-
-func bindingEnd(b topology.Binding) string {
-	return fmt.Sprintf("%s %q", b.DestinationType, b.Destination)
+	return effect{Error, b.DestinationObject() + " gets copies of messages with such a key before their time"}
 }

@@ -286,10 +286,7 @@ func (b Binding) Leads() string { return string(b.DestinationType) + " " + b.Des
 
 // DestinationObject is that to which the binding leads, in words.
 func (b Binding) DestinationObject() string {
-	if b.DestinationType == ToQueue {
-		return QueueObject(b.Destination)
-	}
-	return ExchangeObject(b.Destination)
+	return fmt.Sprintf("%s %q", b.DestinationType, b.Destination)
 }
 
 // ExchangeObject is an exchange in words.

@@ -200,9 +200,7 @@ func (r *managed[C]) resolve(ctx context.Context, c *change[C]) (diags diag.Diag
 	if c.before != nil && c.after != nil {
 		c.engine.Options.Rebuild = len(r.kind.alteredBy(c.before, c.after, &c.had, &c.gets)) > 0
 	}
-	if r.kind.prepare != nil {
-		diags.Append(r.kind.prepare(ctx, r, c)...)
-	}
+	diags.Append(r.kind.prepare(ctx, r, c)...)
 	return diags
 }
 

@@ -176,8 +176,6 @@ func (r *managed[C]) write(ctx context.Context, c *change[C]) (state attribute.V
 	}
 	state, _ = c.left(result)
 	diags.Append(r.kind.SetActual(state, *result.There)...)
-	if r.kind.remember != nil {
-		diags.Append(r.kind.remember(ctx, c, result)...)
-	}
+	diags.Append(r.kind.remember(ctx, c, result)...)
 	return state, diags
 }

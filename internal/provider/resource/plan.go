@@ -30,9 +30,7 @@ func (r *managed[C]) ModifyPlan(
 		if p.state != nil && !resp.Diagnostics.HasError() {
 			p.before, _ = r.kind.known(p.state) // the destroy is refused if it is wrong
 			found := r.lookForAMQP(ctx, p.state)
-			if r.kind.lookAtDestroy != nil {
-				r.kind.lookAtDestroy(ctx, r, p)
-			}
+			r.kind.lookAtDestroy(ctx, r, p)
 			resp.Diagnostics.Append(<-found...)
 		}
 		return

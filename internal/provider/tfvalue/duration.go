@@ -16,10 +16,6 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
 )
 
-// DurationSyntax says in a description how durations are written.
-const DurationSyntax = "A duration has numbers and their units `d` (24 hours), `h`, `m`, `s` and `ms`, such as `7d`, " +
-	"`1h30m` or `100ms`. `w`, 7 days, is read, too."
-
 // ParseDuration reads the duration that a parameter or attribute has as text.
 func ParseDuration(name, text string) (time.Duration, error) {
 	d, err := delay.ParseDuration(text)
