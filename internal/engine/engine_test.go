@@ -44,7 +44,7 @@ func newWorld(t *testing.T) *world {
 func connect(t *testing.T, b *brokertest.Broker, endpoint string) *rabbit.Client {
 	t.Helper()
 	client, err := rabbit.New(rabbit.Config{Endpoint: endpoint, Username: b.Username, Password: b.Password,
-		AMQPURI: b.AMQPURI, RetryTimeout: -1, BindsAtOnce: true})
+		AMQPURI: b.AMQPURI, RetryTimeout: 5 * time.Second, BindsAtOnce: true})
 	if err != nil {
 		t.Fatal(err)
 	}
