@@ -35,7 +35,7 @@ func observedListOf(
 }
 
 // findings are those of the data source of a cascade.
-func (d doubling) findings(p *harness.Protocol, v *harness.Vhost) (lines []string) {
+func (d eitherForm) findings(p *harness.Protocol, v *harness.Vhost) (lines []string) {
 	p.T.Helper()
 	return findingsOf(p, v, harness.CascadeType, d.entry())
 }
@@ -84,10 +84,10 @@ func TestDestinationThatLeadsNowhere(t *testing.T) {
 		}, ""},
 		"another destination": {func(v *harness.Vhost) { v.Bind("t.delivery", "#", "queue", "orders") }, ""},
 	} {
-		for form, inUnits := range doublingForms {
+		for form, inUnits := range bothForms {
 			t.Run(name+", "+form, func(t *testing.T) {
 				t.Parallel()
-				cascade := doubling{"t", 2, time.Millisecond, inUnits}
+				cascade := eitherForm{"t", 2, time.Millisecond, inUnits, severalQueues}
 				v := harness.NewDestinationsOf(t, cascade.given(), "orders")
 				v.DeclareExchange("events", "topic")
 				v.DeclareExchange("all", "fanout")
@@ -115,7 +115,7 @@ func TestDestinationThatLeadsNowhere(t *testing.T) {
 // and nothing else does.
 func TestDestinationThatIsNotFollowed(t *testing.T) {
 	t.Parallel()
-	cascade := doubling{"t", 2, time.Millisecond, true}
+	cascade := eitherForm{"t", 2, time.Millisecond, true, severalQueues}
 	v := harness.NewDestinationsOf(t, cascade.given(), "orders")
 	v.DeclareExchange("events", "headers")
 	v.Bind("events", "", "queue", "orders")
@@ -178,10 +178,10 @@ func TestReceiverThatTakesNothing(t *testing.T) {
 			v.Eventually("the messages are counted", func() bool { return v.Counted("orders") == 2 })
 		}, "full: x-max-length = 2, messages: 2 on queue \"orders\": the queue refuses further messages"},
 	} {
-		for form, inUnits := range doublingForms {
+		for form, inUnits := range bothForms {
 			t.Run(name+", "+form, func(t *testing.T) {
 				t.Parallel()
-				takesNothing(t, doubling{"t", 2, time.Second, inUnits}, test)
+				takesNothing(t, eitherForm{"t", 2, time.Second, inUnits, severalQueues}, test)
 			})
 		}
 	}
@@ -194,7 +194,7 @@ type receiver struct {
 	says      string
 }
 
-func takesNothing(t *testing.T, of doubling, is receiver) {
+func takesNothing(t *testing.T, of eitherForm, is receiver) {
 	v := harness.NewVhost(t)
 	cascade := harness.NewProtocol(t, v.Broker, nil)
 	cascade.MustApply(of.given().With(harness.Attributes{"vhost": v.Name}))
@@ -266,10 +266,10 @@ func TestOverdue(t *testing.T) {
 			v.Do(plan.DeleteExchange{Name: lowest})
 		}, `exchange "<lowest>" is missing`},
 	} {
-		for form, inUnits := range doublingForms {
+		for form, inUnits := range bothForms {
 			t.Run(name+", "+form, func(t *testing.T) {
 				t.Parallel()
-				test.isSaid(t, doubling{"t", 2, time.Second, inUnits})
+				test.isSaid(t, eitherForm{"t", 2, time.Second, inUnits, severalQueues})
 			})
 		}
 	}
@@ -282,7 +282,7 @@ type overdue struct {
 	says  string // <lowest> stands for the exchange of the lowest level
 }
 
-func (is overdue) isSaid(t *testing.T, cascade doubling) {
+func (is overdue) isSaid(t *testing.T, cascade eitherForm) {
 	v := harness.NewVhost(t)
 	p := harness.NewProtocol(t, v.Broker, nil)
 	p.MustApply(cascade.given().With(is.given).With(harness.Attributes{"vhost": v.Name}))

@@ -25,7 +25,7 @@ func TestAccCascadeDataSource(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v, queueType := harness.NewVhost(t), delay.QueueType(is.queueType)
-			cascade := doubling{"t", 12, time.Second, is.inUnits}
+			cascade := eitherForm{"t", 12, time.Second, is.inUnits, 2}
 			entry, longest := cascade.entry(), cascade.queue(11)
 			config := cascade.config()
 			config.Vhost, config.QueueType = v.Name, queueType

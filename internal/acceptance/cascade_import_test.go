@@ -289,13 +289,13 @@ func (is mistakable) importsByKeys(t *testing.T) {
 // objects, and one apply brings them back.
 func TestImportOfADamagedCascade(t *testing.T) {
 	t.Parallel()
-	for name, damage := range map[string]func(*harness.Vhost, doubling, topology.Topology){
-		"objects are gone": func(v *harness.Vhost, c doubling, desired topology.Topology) {
+	for name, damage := range map[string]func(*harness.Vhost, eitherForm, topology.Topology){
+		"objects are gone": func(v *harness.Vhost, c eitherForm, desired topology.Topology) {
 			v.Do(plan.DeleteQueue{Queue: desired.Queues[c.queue(4)]},
 				plan.DeleteQueue{Queue: desired.Queues[c.queue(1)]},
 				plan.DeleteExchange{Name: c.exchange(2)}, plan.DeleteExchange{Name: "m.unroutable"})
 		},
-		"others have bound": func(v *harness.Vhost, c doubling, _ topology.Topology) {
+		"others have bound": func(v *harness.Vhost, c eitherForm, _ topology.Topology) {
 			v.DeclareQueue("audit", map[string]any{"x-message-ttl": 7000, "x-dead-letter-exchange": c.exchange(2)})
 			for _, exchange := range []string{c.entry(), c.exchange(2)} {
 				for _, key := range []string{"1.#", "*.1.#", "1.*.#"} {
@@ -303,14 +303,14 @@ func TestImportOfADamagedCascade(t *testing.T) {
 				}
 			}
 		},
-		"a time is wrong": func(v *harness.Vhost, c doubling, desired topology.Topology) {
+		"a time is wrong": func(v *harness.Vhost, c eitherForm, desired topology.Topology) {
 			level := 4
 			if c.inUnits {
 				level-- // without its binding, the longest shows max_delay by its time alone
 			}
 			halveTime(v, desired.Queues[c.queue(level)])
 		},
-		"the longest time is wrong": func(v *harness.Vhost, c doubling, desired topology.Topology) {
+		"the longest time is wrong": func(v *harness.Vhost, c eitherForm, desired topology.Topology) {
 			halveTime(v, desired.Queues[c.queue(4)])
 			for b := range desired.Bindings {
 				if b.LeadsTo(topology.ToQueue, c.queue(4)) {
@@ -318,17 +318,17 @@ func TestImportOfADamagedCascade(t *testing.T) {
 				}
 			}
 		},
-		"the entry is gone": func(v *harness.Vhost, c doubling, _ topology.Topology) {
+		"the entry is gone": func(v *harness.Vhost, c eitherForm, _ topology.Topology) {
 			v.Do(plan.DeleteExchange{Name: c.entry()})
 		},
-		"the entry is a new, empty one": func(v *harness.Vhost, c doubling, desired topology.Topology) {
+		"the entry is a new, empty one": func(v *harness.Vhost, c eitherForm, desired topology.Topology) {
 			v.Do(plan.DeleteExchange{Name: c.entry()}, plan.DeclareExchange{Exchange: desired.Exchanges[c.entry()]})
 		},
 	} {
-		for form, inUnits := range doublingForms {
+		for form, inUnits := range bothForms {
 			t.Run(name+", "+form, func(t *testing.T) {
 				t.Parallel()
-				cascade := doubling{"m", 5, time.Second, inUnits}
+				cascade := eitherForm{"m", 5, time.Second, inUnits, severalQueues}
 				v := harness.NewVhost(t)
 				desired := harness.Expand(t, cascade.config())
 				v.Do(plan.Repair(desired, topology.New()).Steps()...)
@@ -352,7 +352,7 @@ func halveTime(v *harness.Vhost, q topology.Queue) {
 	v.Do(plan.DeclareQueue{Queue: q})
 }
 
-func importsDamaged(v *harness.Vhost, cascade doubling, desired topology.Topology) {
+func importsDamaged(v *harness.Vhost, cascade eitherForm, desired topology.Topology) {
 	t := v.T
 	t.Helper()
 	for _, level := range []int{6, 5, 3, 2, 0} {

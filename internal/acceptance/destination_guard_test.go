@@ -61,7 +61,7 @@ func TestDestinationOnTheWay(t *testing.T) {
 // guardMessagesOnTheWay removes a destination while messages are on their way to it.
 func guardMessagesOnTheWay(t *testing.T, is ofQueues) {
 	t.Parallel()
-	cascade := doubling{"t", 4, time.Minute, is.inUnits} // nobody waits for the message
+	cascade := eitherForm{"t", 4, time.Minute, is.inUnits, severalQueues} // nobody waits for the message
 	longest := cascade.queue(3)
 	v, p, given := guardedOf(t, cascade.given().With(harness.Attributes{"queue_type": is.queueType}), nil)
 	elsewhere := harness.NewVhost(t)

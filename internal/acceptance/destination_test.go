@@ -593,8 +593,8 @@ func TestDestinationPermissions(t *testing.T) {
 func TestDestinationFaults(t *testing.T) {
 	t.Parallel()
 	tried := 0
-	for form, inUnits := range doublingForms {
-		cascade := doubling{"t", 2, time.Millisecond, inUnits}
+	for form, inUnits := range bothForms {
+		cascade := eitherForm{"t", 2, time.Millisecond, inUnits, severalQueues}
 		v := harness.NewDestinationsOf(t, cascade.given(), "orders", "other", "third")
 		proxy := harness.NewFaultProxy(t, v.Broker)
 		for verb, is := range destinationOperations(v.Name) {

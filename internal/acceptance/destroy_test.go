@@ -90,7 +90,7 @@ func size(m *sync.Map) (n int) {
 type destroyed struct {
 	*harness.Vhost
 	*harness.Protocol
-	doubling
+	eitherForm
 	given  harness.Attributes
 	before topology.Topology
 }
@@ -99,14 +99,14 @@ const destroyLevels = 3
 
 func newDestroyed(t *testing.T, queueType string, further harness.Attributes) *destroyed {
 	t.Helper()
-	return newDestroyedOf(t, doubling{"t", destroyLevels, time.Second, false}, queueType, further)
+	return newDestroyedOf(t, eitherForm{"t", destroyLevels, time.Second, false, severalQueues}, queueType, further)
 }
 
 // newDestroyedOf is that with a cascade of another unit or form.
-func newDestroyedOf(t *testing.T, cascade doubling, queueType string, further harness.Attributes) *destroyed {
+func newDestroyedOf(t *testing.T, cascade eitherForm, queueType string, further harness.Attributes) *destroyed {
 	t.Helper()
 	v := harness.NewVhost(t)
-	d := &destroyed{Vhost: v, Protocol: harness.NewProtocol(t, v.Broker, nil), doubling: cascade,
+	d := &destroyed{Vhost: v, Protocol: harness.NewProtocol(t, v.Broker, nil), eitherForm: cascade,
 		given: cascade.given().With(harness.Attributes{"vhost": v.Name, "queue_type": queueType})}
 	for name, value := range further {
 		d.given[name] = value
@@ -221,8 +221,8 @@ func TestDrain(t *testing.T) {
 // drainThenDestroy destroys a cascade in which messages wait.
 func drainThenDestroy(t *testing.T, is ofQueues) {
 	t.Parallel()
-	d := newDestroyedOf(t, doubling{"t", destroyLevels, 200 * time.Millisecond, is.inUnits}, is.queueType,
-		harness.Attributes{"drain_timeout": "1m"})
+	d := newDestroyedOf(t, eitherForm{"t", destroyLevels, 200 * time.Millisecond, is.inUnits, severalQueues},
+		is.queueType, harness.Attributes{"drain_timeout": "1m"})
 	harness.NoErrors(t, d.Refresh(t.Context()))
 	collector := d.Consume("application")
 	ctx, stop := context.WithCancel(t.Context())
@@ -264,7 +264,7 @@ func TestDrainThatTakesTooLong(t *testing.T) {
 	for name, is := range queueForms {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := newDestroyedOf(t, doubling{"t", destroyLevels, time.Hour, is.inUnits}, is.queueType,
+			d := newDestroyedOf(t, eitherForm{"t", destroyLevels, time.Hour, is.inUnits, severalQueues}, is.queueType,
 				harness.Attributes{"drain_timeout": "2s"})
 			shortest := d.queue(0)
 			d.Publish(d.entry(), harness.RoutingKey(t, time.Hour, destroyLevels, time.Hour, "address"), "x")

@@ -70,17 +70,20 @@ func (c *exampleCascade) run(program ...string) []string {
 	return append(append([]string{"env"}, c.environ...), program...)
 }
 
-// doubling is a cascade in which each unit is twice the next. The uniform form can say so, and units can. Keys are the
-// same in both.
-type doubling struct {
+// eitherForm is a cascade in the uniform form, in base 2, or in units. Keys whose words are 0 and 1 are the same in both.
+type eitherForm struct {
 	name    string
 	levels  int
 	unit    time.Duration
 	inUnits bool
+	times   time.Duration // that the next unit is in a larger one, in units
 }
 
-// doublingForms are the values of inUnits.
-var doublingForms = map[string]bool{"uniform": false, "units": true}
+// severalQueues is for levels with more than one queue, but for the highest.
+const severalQueues = 3
+
+// bothForms are the values of inUnits.
+var bothForms = map[string]bool{"uniform": false, "units": true}
 
 // ofQueues is a type of queues, and perhaps units.
 type ofQueues struct {
@@ -93,15 +96,28 @@ var queueForms = map[string]ofQueues{
 	"quorum": {"quorum", false}, "classic": {"classic", false}, "quorum, units": {"quorum", true},
 }
 
-func (d doubling) unitsBelow(level int) (units []time.Duration) {
+// of is the unit of a level.
+func (d eitherForm) of(level int) time.Duration {
+	unit := d.unit
+	for range level {
+		if d.inUnits {
+			unit *= d.times
+		} else {
+			unit *= 2
+		}
+	}
+	return unit
+}
+
+func (d eitherForm) unitsBelow(level int) (units []time.Duration) {
 	for ; level >= 0; level-- {
-		units = append(units, d.unit<<level)
+		units = append(units, d.of(level))
 	}
 	return units
 }
 
 // given are the attributes of its form.
-func (d doubling) given() harness.Attributes {
+func (d eitherForm) given() harness.Attributes {
 	if !d.inUnits {
 		return harness.Attributes{"name": d.name, "levels": d.levels, "resolution": d.unit.String()}
 	}
@@ -113,7 +129,7 @@ func (d doubling) given() harness.Attributes {
 }
 
 // config is what they stand for, with the defaults of Terraform.
-func (d doubling) config() delay.Config {
+func (d eitherForm) config() delay.Config {
 	c := delay.Config{Name: d.name, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}
 	if d.inUnits {
 		c.Units = d.unitsBelow(d.levels - 1)
@@ -125,19 +141,19 @@ func (d doubling) config() delay.Config {
 }
 
 // exchange is the name of the level's exchange, if there are so many.
-func (d doubling) exchange(level int) string {
+func (d eitherForm) exchange(level int) string {
 	if d.inUnits {
 		return d.name + "." + delay.UnitsLabel(d.unitsBelow(level))
 	}
 	return fmt.Sprintf("%s.delay-%02d", d.name, level)
 }
 
-func (d doubling) entry() string { return d.exchange(d.levels - 1) }
+func (d eitherForm) entry() string { return d.exchange(d.levels - 1) }
 
-// queue is the name of the level's queue.
-func (d doubling) queue(level int) string {
+// queue is the name of the level's first queue.
+func (d eitherForm) queue(level int) string {
 	if d.inUnits {
-		return d.name + "." + delay.DurationText(d.unit<<level)
+		return d.name + "." + delay.DurationText(d.of(level))
 	}
 	return fmt.Sprintf("%s.delay-%02d", d.name, level)
 }

@@ -124,7 +124,7 @@ func warnOfPolicy(t *testing.T, is ofQueues) {
 		for _, put := range policies {
 			put("^" + name + `\.`)
 		}
-		mine, cascade := *p, doubling{name, 3, time.Second, is.inUnits}
+		mine, cascade := *p, eitherForm{name, 3, time.Second, is.inUnits, 2}
 		mine.MustApply(cascade.given().With(harness.Attributes{"vhost": v.Name, "queue_type": is.queueType}))
 		cascades[name] = policyExpectation{&mine, cascade, cause, says}
 	}
@@ -161,7 +161,7 @@ func warnOfPolicy(t *testing.T, is ofQueues) {
 // policyExpectation is what a refresh of a cascade says under a policy, by queues.
 type policyExpectation struct {
 	*harness.Protocol
-	cascade doubling
+	cascade eitherForm
 	cause   string
 	says    map[string]string
 }
@@ -285,8 +285,8 @@ func sufferPolicy(t *testing.T, test policyConsequence, is ofQueues) {
 	v := harness.NewVhost(t)
 	v.Policy("p", 0, test.definition)(".*")
 	u := &underPolicy{Vhost: v, Protocol: harness.NewProtocol(t, v.Broker, nil),
-		doubling: doubling{"t", 2, test.unit, is.inUnits}}
-	u.given = u.doubling.given().With(harness.Attributes{"vhost": v.Name, "queue_type": is.queueType})
+		eitherForm: eitherForm{"t", 2, test.unit, is.inUnits, 2}}
+	u.given = u.eitherForm.given().With(harness.Attributes{"vhost": v.Name, "queue_type": is.queueType})
 	u.MustApply(u.given)
 	u.collector = v.Collect("t.delivery", "#")
 	test.happens(u)
@@ -296,7 +296,7 @@ func sufferPolicy(t *testing.T, test policyConsequence, is ofQueues) {
 type underPolicy struct {
 	*harness.Vhost
 	*harness.Protocol
-	doubling
+	eitherForm
 	given     harness.Attributes
 	collector *brokertest.Collector
 	began     time.Time
@@ -334,7 +334,7 @@ func TestPolicyAtOnce(t *testing.T) {
 			v := harness.NewVhost(t)
 			user := v.User("management", &everything)
 			p := harness.NewProtocol(t, &user, nil)
-			cascade := doubling{"t", 2, time.Second, is.inUnits}
+			cascade := eitherForm{"t", 2, time.Second, is.inUnits, 2}
 			p.MustApply(cascade.given().With(harness.Attributes{"vhost": v.Name, "queue_type": is.queueType}))
 			ofSecond := fmt.Sprintf(" on queue %q: ", cascade.queue(0))
 			says := func(want string) {
@@ -406,7 +406,7 @@ func TestPoliciesUnread(t *testing.T) {
 			b := *v.Broker
 			b.Endpoint = g.URL
 			p := harness.NewProtocol(t, &b, nil)
-			cascade := doubling{"t", 2, time.Second, is.inUnits}
+			cascade := eitherForm{"t", 2, time.Second, is.inUnits, 2}
 			p.MustApply(cascade.given().With(harness.Attributes{"vhost": v.Name}))
 			v.OperatorPolicy("theirs", rabbithole.PolicyDefinition{"message-ttl": 250})("^t")
 			v.Eventually("the refresh warns of the policy", func() bool {
@@ -429,7 +429,7 @@ func TestConsumerWarning(t *testing.T) {
 			t.Parallel()
 			v := harness.NewVhost(t)
 			p := harness.NewProtocol(t, v.Broker, nil)
-			cascade := doubling{"t", 2, time.Second, is.inUnits}
+			cascade := eitherForm{"t", 2, time.Second, is.inUnits, 2}
 			p.MustApply(cascade.given().With(harness.Attributes{"vhost": v.Name, "queue_type": is.queueType}))
 			if text := harness.WarningText(p.Refresh(t.Context())); text != "" {
 				t.Errorf("nothing is to be said: %s", text)

@@ -20,7 +20,7 @@ import (
 type rebuilt struct {
 	*harness.Vhost
 	*harness.Protocol
-	doubling
+	eitherForm
 	given     harness.Attributes
 	config    delay.Config
 	collector *brokertest.Collector // of the application
@@ -30,9 +30,9 @@ func newRebuilt(t *testing.T, is ofQueues, resolution time.Duration) *rebuilt {
 	t.Helper()
 	v := harness.NewVhost(t)
 	r := &rebuilt{Vhost: v, Protocol: harness.NewProtocol(t, v.Broker, nil),
-		doubling: doubling{"t", 3, resolution, is.inUnits}}
-	r.given = r.doubling.given().With(harness.Attributes{"vhost": v.Name, "queue_type": is.queueType})
-	r.config = r.doubling.config()
+		eitherForm: eitherForm{"t", 3, resolution, is.inUnits, severalQueues}}
+	r.given = r.eitherForm.given().With(harness.Attributes{"vhost": v.Name, "queue_type": is.queueType})
+	r.config = r.eitherForm.config()
 	r.config.Vhost, r.config.QueueType = v.Name, delay.QueueType(is.queueType)
 	r.MustApply(r.given)
 	v.DeclareQueue("application", nil)
