@@ -620,6 +620,24 @@ func TestCountBefore(t *testing.T) {
 	}
 }
 
+// Of steps that fail at the same time, the first one counts, in whatever order they end.
+func TestFirstFailureCounts(t *testing.T) {
+	first, second := plan.DeleteExchange{Name: "first"}, plan.DeleteExchange{Name: "second"}
+	ended := make(chan struct{})
+	r := &Runner{parallel: func(context.Context, []plan.Step) int { return 2 },
+		do: func(_ context.Context, step plan.Step) (bool, error) {
+			if step == plan.Step(second) {
+				close(ended)
+			}
+			<-ended
+			return false, errors.New(step.String())
+		}}
+	_, err := r.Run(t.Context(), plan.Plan{{Steps: []plan.Step{first, second}}})
+	if err == nil || err.Error() != first.String() {
+		t.Errorf("the error is %v", err)
+	}
+}
+
 // What a run has done, and has left out, after each kind of failure.
 func TestRunsThatFail(t *testing.T) {
 	step := func(name string) plan.Step { return plan.DeclareQueue{Queue: topology.Queue{Name: name}} }
