@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -57,27 +58,28 @@ func (e *Engine) Preview(ctx context.Context, c Change) []Problem {
 		return e.previewBindings(ctx, c)
 	}
 	o := e.operation(c)
-	if c.After.IsEmpty() {
-		return o.previewOthers(ctx)
-	}
-	var refusal error
 	switch {
-	case c.Options.Replaces:
-		refusal = o.previewReplacement(ctx)
-	case c.Before.IsEmpty():
-		if e.silent.Load() {
-			return nil
-		}
-		var err error
-		if refusal, err = o.previewCreate(ctx); err != nil {
-			return e.unusable(ctx, err)
-		}
-	default:
-		o.problems = o.previewOthers(ctx)
+	case c.After.IsEmpty():
+		return o.previewOthers(ctx)
+	case o.isCreate() && e.silent.Load():
+		return nil
+	}
+	found, refusal, err := o.ahead(ctx)
+	switch {
+	case err != nil && o.isCreate():
+		return e.unusable(ctx, err)
+	case c.Options.Replaces && rabbit.IsKind(err, rabbit.VhostNotFound):
+		refusal = err
 	}
 	problems := o.problems
 	if refusal != nil {
 		problems = append(problems, Problem{Refused, refusal})
 	}
-	return append(problems, o.previewPolicies(ctx)...)
+	if !o.isCreate() && !c.Options.Replaces {
+		problems = append(problems, o.previewOthers(ctx)...)
+	}
+	if err == nil {
+		problems = append(problems, o.previewPolicies(found)...)
+	}
+	return problems
 }

@@ -12,39 +12,83 @@ import (
 
 // check refuses what cannot be, before anything is written.
 func (o *operation) check(ctx context.Context, found *rabbit.State) error {
-	if !o.change.Before.IsEmpty() {
-		if err := o.checkOwner(o.after.wanted, found); err != nil {
-			return err
-		}
+	refusal, err := o.obstacles(ctx, found)
+	if err != nil {
+		return err
 	}
-	added := o.after.of(o.added())
-	var takeover, reached, err error
-	if o.isUpdate() && o.after.ownsDelivery() && !o.before.ownsDelivery() {
-		takeover = o.after.checkTakeover(found)
-	}
-	if o.change.Options.Adopt {
-		if reached, err = o.after.checkReached(ctx, found.Part(added.wanted)); err != nil {
-			return err
-		}
-	}
-	return allErrors(o.after.checkDelivery(found), takeover, added.checkExisting(found, o.change.Options.Adopt),
-		reached, o.after.checkPolicies(ctx, found, o.change.Before))
+	return refusal
 }
 
-func (o *operation) isUpdate() bool { return !o.change.Before.IsEmpty() && !o.change.Options.Rebuild }
+// obstacles are what the change is refused for, by what was found. A preview and the change itself ask for them here.
+// The error is for what could not be read. A replacement has removed all that the state has before.
+func (o *operation) obstacles(ctx context.Context, found *rabbit.State) (refusal, err error) {
+	options, added := o.change.Options, o.after.of(o.added())
+	if !o.change.Before.IsEmpty() && !options.Replaces {
+		if refusal = o.checkOwner(o.after.wanted, found); refusal != nil {
+			return refusal, nil
+		}
+	}
+	if options.Replaces {
+		foreign := *found
+		foreign.Topology = found.Minus(options.Own)
+		found = &foreign
+	}
+	var reached, standing error
+	if options.Adopt {
+		if reached, err = o.after.checkReached(ctx, found.Part(added.wanted)); err != nil {
+			return nil, err
+		}
+	}
+	if options.Replaces {
+		standing = o.checkStanding(ctx)
+	}
+	return allErrors(o.checkDelivery(found), added.checkExisting(found, options.Adopt), reached, standing,
+		o.after.checkPolicies(ctx, found, o.had())), nil
+}
+
+// isCreate tells a create from one that replaces something.
+func (o *operation) isCreate() bool { return o.change.Before.IsEmpty() && !o.change.Options.Replaces }
+
+func (o *operation) isUpdate() bool {
+	return !o.change.Before.IsEmpty() && !o.change.Options.Rebuild && !o.change.Options.Replaces
+}
+
+// had is what may be there, and stands in the way of nothing.
+func (o *operation) had() topology.Topology {
+	if o.change.Options.Replaces {
+		return o.change.Options.Own
+	}
+	return o.change.Before
+}
 
 // added is what must not be there yet, unless it is adopted. An update does not declare the delivery exchange anew. A
 // rebuild finds nothing where there was another delivery exchange.
 func (o *operation) added() topology.Topology {
+	had := o.had()
 	if o.isUpdate() {
-		return o.after.wanted.Extras(o.change.Before)
+		return o.after.wanted.Extras(had)
 	}
-	had := o.before.wanted
-	if had.Delivery != o.after.wanted.Delivery {
+	if o.change.Options.Rebuild && had.Delivery != o.after.wanted.Delivery {
 		had.Exchanges = maps.Clone(had.Exchanges)
 		delete(had.Exchanges, had.Delivery)
 	}
-	return o.after.wanted.Minus(had)
+	added := o.after.wanted.Minus(had)
+	if o.change.Options.DeliveryPlanned {
+		delete(added.Exchanges, added.Delivery)
+	}
+	return added
+}
+
+// checkDelivery makes sure of a delivery exchange that the topology does not own, or that an update takes over. It
+// leaves one alone that the plan changes before.
+func (o *operation) checkDelivery(found *rabbit.State) error {
+	switch {
+	case o.change.Options.DeliveryPlanned:
+		return nil
+	case o.isUpdate() && o.after.ownsDelivery() && !o.before.ownsDelivery():
+		return o.after.checkTakeover(found)
+	}
+	return o.after.checkDelivery(found)
 }
 
 // checkDelivery makes sure of a delivery exchange that the topology does not own.

@@ -68,6 +68,7 @@ type Options struct {
 	Own      topology.Topology
 	Replaces bool
 	// DeliveryPlanned is for a preview, too: the plan has the delivery exchange, or what ends in that of a destination.
+	// So it is if the topology is to have the delivery exchange, and the plan takes that from another one.
 	// BehindClassic says that the plan has classic delay queues before a destination. DestinationPlanned says that it
 	// has the exchange or queue that a destination leads to.
 	DeliveryPlanned, BehindClassic, DestinationPlanned bool

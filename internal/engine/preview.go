@@ -35,64 +35,55 @@ func (e *Engine) isAway(ctx context.Context, err error) bool {
 	return away
 }
 
-// previewCreate says of a create what it would refuse. If none of the exchanges exists, it is content with that, and
-// with the permissions.
-func (o *operation) previewCreate(ctx context.Context) (refusal, err error) {
-	exchanges := o.after.wanted
-	exchanges.Queues, exchanges.Bindings = nil, nil
-	state, err := o.after.vhost.Read(ctx, exchanges)
-	if err == nil && len(state.Exchanges) > 0 {
-		state, err = o.after.vhost.Read(ctx, o.after.wanted)
-	}
-	if err != nil {
-		return nil, err
-	}
-	var delivery, existing, reached, permissions error
-	if !o.change.Options.DeliveryPlanned {
-		delivery = o.after.checkDelivery(state)
-	}
-	if len(state.Exchanges) > 0 {
-		existing = o.after.checkExisting(state, o.change.Options.Adopt)
-	} else if permissions, err = previewPermissions(ctx, o.after.vhost, o.after.wanted); err != nil {
-		return nil, err
-	}
-	if o.change.Options.Adopt {
-		if o.after.wanted.IsOfOthers(state.Topology) {
-			o.problems = append(o.problems, Problem{TakesOver, &OwnerError{}})
-		} else if own, _ := o.after.sortPresent(state); len(own) > 0 && !state.Has(o.after.wanted.Entry) {
-			o.problems = append(o.problems, Problem{TakesOver, &ClosedError{}})
+// readAhead reads for a preview what the obstacles of the change go by. If none of its exchanges exists, a create is
+// content with that. An update or a rebuild asks for its entry, and for what it adds.
+func (o *operation) readAhead(ctx context.Context) (*rabbit.State, error) {
+	vhost, part := o.after.vhost, o.after.wanted
+	switch {
+	case o.change.Options.Replaces:
+	case o.isCreate():
+		part.Queues, part.Bindings = nil, nil
+		if state, err := vhost.Read(ctx, part); err != nil || len(state.Exchanges) == 0 {
+			return state, err
 		}
-		if reached, err = o.after.checkReached(ctx, state.Topology); err != nil {
-			return nil, err
-		}
+		part = o.after.wanted
+	default:
+		added := o.added()
+		part.Queues = added.Queues
+		part.Exchanges = map[string]topology.Exchange{part.Entry: part.Exchanges[part.Entry]}
+		maps.Copy(part.Exchanges, added.Exchanges)
 	}
-	return allErrors(delivery, existing, reached, o.after.checkPolicies(ctx, state, topology.New()), permissions), nil
+	return vhost.Read(ctx, part)
 }
 
-// previewReplacement says why a create would be refused after all before it is removed. It leaves a delivery exchange
-// alone that is planned. A missing vhost is an error.
-func (o *operation) previewReplacement(ctx context.Context) error {
-	state, err := o.after.vhost.Read(ctx, o.after.wanted)
-	switch {
-	case rabbit.IsKind(err, rabbit.VhostNotFound):
-		return err
-	case err != nil:
-		return nil //nolint:nilerr // the apply asks again
+// ahead is what a preview finds, and what the change would be refused for then.
+func (o *operation) ahead(ctx context.Context) (found *rabbit.State, refusal, err error) {
+	if found, err = o.readAhead(ctx); err == nil {
+		refusal, err = o.obstacles(ctx, found)
 	}
-	var delivery error
-	if !o.change.Options.DeliveryPlanned {
-		delivery = o.after.checkDelivery(state)
-	}
-	own, foreign := o.change.Options.Own, *state
-	foreign.Topology = state.Minus(own)
-	var reached error
-	if o.change.Options.Adopt {
-		if reached, err = o.after.checkReached(ctx, foreign.Part(o.after.wanted)); err != nil {
-			return nil //nolint:nilerr // the apply asks again
+	if err == nil && o.isCreate() {
+		var more error
+		if more, err = o.previewCreate(ctx, found); more != nil {
+			refusal = allErrors(refusal, more)
 		}
 	}
-	return allErrors(delivery, o.after.of(o.after.wanted.Minus(own)).checkExisting(&foreign, o.change.Options.Adopt),
-		reached, o.checkStanding(ctx), o.after.checkPolicies(ctx, &foreign, own))
+	return found, refusal, err
+}
+
+// previewCreate says further things of a create: what it takes over, and if none of its exchanges exists, which
+// permissions the user has not.
+func (o *operation) previewCreate(ctx context.Context, found *rabbit.State) (refusal, err error) {
+	if o.change.Options.Adopt {
+		if o.after.wanted.IsOfOthers(found.Topology) {
+			o.problems = append(o.problems, Problem{TakesOver, &OwnerError{}})
+		} else if own, _ := o.after.sortPresent(found); len(own) > 0 && !found.Has(o.after.wanted.Entry) {
+			o.problems = append(o.problems, Problem{TakesOver, &ClosedError{}})
+		}
+	}
+	if len(found.Exchanges) > 0 {
+		return nil, nil
+	}
+	return previewPermissions(ctx, o.after.vhost, o.after.wanted)
 }
 
 // checkStanding refuses a delivery exchange that would be left standing, because others use it, and is not as wanted.
@@ -130,23 +121,13 @@ func (o *operation) previewOthers(ctx context.Context) (problems []Problem) {
 	return problems
 }
 
-// previewPolicies lists what the policies take from exchanges that are to be set: RabbitMQ applies one policy to an
+// previewPolicies lists what the policies that are to be set take from exchanges: RabbitMQ applies one policy to an
 // exchange. Those that the state has do not count.
-func (o *operation) previewPolicies(ctx context.Context) []Problem {
-	if len(o.after.wanted.Policies) == 0 {
-		return nil
-	}
-	policies := topology.New()
-	policies.Policies = o.after.wanted.Policies
-	state, err := o.after.vhost.Read(ctx, policies)
-	if err != nil {
-		return nil
-	}
-	var problems []Problem
-	for _, name := range policiesToSet(policies, state.Topology) {
-		own := policies.Policies[name]
+func (o *operation) previewPolicies(found *rabbit.State) (problems []Problem) {
+	for _, name := range policiesToSet(o.after.wanted, found.Topology) {
+		own := o.after.wanted.Policies[name]
 		rivals := o.after.onExchangesOf(own, func(exchange string) policy.Policies {
-			return state.AllPolicies.Users.Displaced(own, exchange)
+			return found.AllPolicies.Users.Displaced(own, exchange)
 		})
 		rivals = slices.DeleteFunc(withoutOwn(rivals, o.change.Options.Own),
 			func(rival Rival) bool { return len(rival.Policy.OfExchanges()) == 0 })

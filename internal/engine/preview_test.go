@@ -227,6 +227,131 @@ func TestPreview(t *testing.T) {
 	}
 }
 
+// What keeps an update or a rebuild from being made is in its plan as well, in the same words.
+func TestPreviewSaysWhatApplyRefuses(t *testing.T) {
+	w := newWorld(t)
+	own := one("e", "q")
+	limited := func(t topology.Topology, queue string) topology.Topology {
+		return with(t, func(t *topology.Topology) {
+			t.Queues[queue] = topology.Queue{Name: queue, Durable: true,
+				Arguments: topology.Arguments{"x-max-length": int64(5)}}
+		})
+	}
+	more := own.Union(objects(nil, "r"))
+	lost := with(own, func(t *topology.Topology) { t.Queues, t.Bindings = nil, topology.Bindings{} })
+	rebuilt := limited(own, "q")
+	moreRebuilt := rebuilt.Union(objects(nil, "r"))
+	onDirect := with(own, func(t *topology.Topology) {
+		t.Delivery, t.DeliveryType = "x", "direct"
+		t.Exchanges["x"] = topology.Exchange{Name: "x", Type: "direct", Durable: true}
+		delete(t.Exchanges, "d")
+	})
+	other := one("f", "s").WithOwner("other")
+	other.Exchanges["g"] = topology.Exchange{Name: "g", Type: "topic", Durable: true}
+	delays := own.Union(topology.Topology{Queues: map[string]topology.Queue{"r": one("e", "r").Queues["r"]}})
+	reached := bound(other.Union(delays), topologytest.ToQueue("f", "1.#", "r"))
+	reached.Owners = other.Owners
+	parks := topology.Arguments{"alternate-exchange": "p"}
+	parking := with(setting(own, "own", 1, parks), func(t *topology.Topology) {
+		t.Exchanges["p"] = topology.Exchange{Name: "p", Type: "fanout", Durable: true}
+	})
+	parkingRebuilt := limited(parking, "q")
+	rivals := setting(own, "strong", 2, topology.Arguments{"alternate-exchange": "x"})
+	misread := bound(more, topologytest.ToQueue("e", "#.x", "orders")).Union(objects(nil, "orders"))
+	misread.Shared = true
+	retyped := typed(moreRebuilt, "e", "direct")
+	retyped.Shared = true
+	shared := with(own, func(t *topology.Topology) { t.Shared = true })
+
+	update, rebuild := engine.Options{}, engine.Options{Rebuild: true}
+	adopt, adoptRebuild := engine.Options{Adopt: true}, engine.Options{Adopt: true, Rebuild: true}
+	planned, plannedRebuild := engine.Options{DeliveryPlanned: true},
+		engine.Options{DeliveryPlanned: true, Rebuild: true}
+	const (
+		exists    = `these objects exist: queue "r"`
+		differs   = exists + ": x-max-length is 5, not absent"
+		missing   = `delivery exchange "x" does not exist`
+		wrongType = `delivery exchange "x" is of type "direct"`
+		takeover  = `the delivery exchange differs: exchange "d": type is direct, not topic`
+		outranked = `policy "own" would not apply because of other policies`
+		others    = "another resource owns it"
+		leads     = `exchange "f" leads into it, too`
+	)
+	for name, c := range map[string]struct {
+		there, before, after topology.Topology
+		options              engine.Options
+		refuses, want        string
+		// onlyPlanned says that the apply meets what the plan is about to change.
+		onlyPlanned bool
+	}{
+		"update":                       {own, own, more, update, "", "", false},
+		"queue differs":                {limited(more, "r"), own, more, update, "", differs, false},
+		"queue differs, adopt":         {limited(more, "r"), own, more, adopt, "", differs, false},
+		"queue exists":                 {more, own, more, update, "", exists, false},
+		"queue exists, adopt":          {more, own, more, adopt, "", "", false},
+		"queue is reached":             {reached, own, delays, adopt, "", leads, false},
+		"queue was its own":            {limited(more, "r"), more, more, update, "", "", false},
+		"a policy is in the way":       {rivals, own, parking, update, "", outranked, false},
+		"two things are in the way":    {rivals.Union(more), own, parking.Union(more), update, "", exists + "\n" + outranked, false},
+		"policy was its own":           {rivals, rivals, parking, update, "", "", false},
+		"delivery missing":             {own, delivering(own, "x"), delivering(more, "x"), update, "", missing, false},
+		"delivery of the wrong type":   {onDirect, delivering(own, "x"), delivering(more, "x"), update, "", wrongType, false},
+		"delivery planned":             {onDirect, delivering(own, "x"), delivering(more, "x"), planned, "", "", true},
+		"delivery taken over":          {own, delivering(own, "d"), own, update, "", "", false},
+		"delivery to be made":          {own.Minus(objects([]string{"d"})), delivering(own, "d"), own, update, "", "", false},
+		"delivery taken over, differs": {typed(own, "d", "direct"), delivering(own, "d"), own, update, "", takeover, false},
+		"delivery taken over, planned": {typed(own, "d", "direct"), delivering(own, "d"), own, planned, "", "", true},
+		"owner changed":                {own.WithOwner("other"), own, more, update, "", others, false},
+		"owner changed, adopt":         {own.WithOwner("other"), own, more, adopt, "", "", false},
+		"no owner":                     {own.WithOwner(""), own, more, update, "", "", false},
+		"queue lost":                   {lost, own, more, update, "", "", false},
+		"queue damaged":                {limited(own, "q"), own, more, update, "", "", false},
+		"entry lost":                   {own.Minus(objects([]string{"e"})), own, more, update, "", "", false},
+		"delivery damaged":             {typed(own, "d", "direct"), own, more, update, "", "", false},
+		"all lost":                     {nothing.Clone(), own, more, update, "", "", false},
+		"not read":                     {more, own, more, update, "/exchanges/V", "", true},
+		"queue not read":               {more, own, more, update, "/queues/V/r", "", true},
+		"what leads there not read":    {reached, own, delays, adopt, "/queues/V/r/bindings", "", true},
+
+		"rebuild":                         {own, own, rebuilt, rebuild, "", "", false},
+		"rebuild, queue differs":          {limited(more, "r"), own, moreRebuilt, rebuild, "", differs, false},
+		"rebuild, queue exists":           {more, own, moreRebuilt, rebuild, "", exists, false},
+		"rebuild, queue exists, adopt":    {more, own, moreRebuilt, adoptRebuild, "", "", false},
+		"rebuild, policy in the way":      {rivals, own, parkingRebuilt, rebuild, "", outranked, false},
+		"rebuild, delivery missing":       {own, own, delivering(rebuilt, "x"), rebuild, "", missing, false},
+		"rebuild, delivery of wrong type": {own.Union(onDirect), own, delivering(rebuilt, "x"), rebuild, "", wrongType, false},
+		"rebuild, delivery planned":       {own, own, delivering(rebuilt, "x"), plannedRebuild, "", "", true},
+		"rebuild, delivery differs": {own.Union(typed(onDirect, "x", "topic")), own, onDirect, rebuild, "",
+			`these objects exist: exchange "x": type is topic, not direct`, false},
+		"rebuild, delivery differs, planned": {own.Union(typed(onDirect, "x", "topic")), own, onDirect, plannedRebuild,
+			"", "", true},
+		"rebuild, delivery as wanted": {own.Union(onDirect), own, onDirect, rebuild, "", "", false},
+		"rebuild, owner changed":      {own.WithOwner("other"), own, rebuilt, rebuild, "", others, false},
+		"rebuild, queue lost":         {lost, own, rebuilt, rebuild, "", "", false},
+		"rebuild, queue and meaning":  {misread, shared, retyped, rebuild, "", exists, false},
+		"rebuild, not read":           {more, own, moreRebuilt, rebuild, "/exchanges/V", "", true},
+	} {
+		w := newSituation(w)
+		w.has(c.there)
+		problems := w.problems(preview{c.before, c.after, c.options, c.refuses, ""})
+		said := ""
+		if err := refusal(problems); err != nil {
+			said = err.Error()
+		}
+		if said != c.want {
+			t.Errorf("%s: the plan says %q, not %q", name, said, c.want)
+		}
+		if c.onlyPlanned {
+			continue
+		}
+		c.options.DeliveryPlanned = false
+		if _, err := w.apply(c.before, c.after, c.options); err == nil && c.want != "" ||
+			err != nil && err.Error() != c.want {
+			t.Errorf("%s: the apply says %v, not %q", name, err, c.want)
+		}
+	}
+}
+
 // preview is a change, and what the plan is to say. A gateway refuses requests with such a path: V is for the vhost.
 type preview struct {
 	before, after topology.Topology
@@ -234,14 +359,16 @@ type preview struct {
 	refuses, want string
 }
 
-func (w *world) preview(p preview) string {
+func (w *world) preview(p preview) string { return told(w.problems(p)) }
+
+func (w *world) problems(p preview) []engine.Problem {
 	client := w.client
 	if p.refuses != "" {
 		client = connect(w.T, w.broker, w.refusing(func(r *http.Request) bool {
 			return strings.Contains(r.URL.Path, strings.ReplaceAll(p.refuses, "V", w.vhost))
 		}))
 	}
-	return told(engine.New(client).Preview(w.Context(), w.change(p.before, p.after, p.options)))
+	return engine.New(client).Preview(w.Context(), w.change(p.before, p.after, p.options))
 }
 
 // newSituation is another vhost for the same test.
