@@ -154,6 +154,14 @@ func (p *Plans) HeldIn(vhost string) []Planned {
 	return p.of(vhost, func(a *Address) *Planned { return a.Holds })
 }
 
+// Releases tells whether an address lets go of an exchange that the state has.
+func (p *Plans) Releases(vhost, exchange string) bool {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	has := func(one *Planned) bool { return one != nil && one.Vhost == vhost && one.Has(exchange) }
+	return slices.ContainsFunc(p.addresses, func(a *Address) bool { return has(a.Holds) && !has(a.willHave()) })
+}
+
 func (p *Plans) of(vhost string, get func(*Address) *Planned) (all []Planned) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()

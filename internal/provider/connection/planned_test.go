@@ -73,6 +73,29 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
+// Who goes, or declares other exchanges, lets go of what it holds.
+func TestReleases(t *testing.T) {
+	for name, test := range map[string]struct {
+		of   Address
+		want bool
+	}{
+		"a create":           {Address{Declares: named("x")}, false},
+		"it stays":           {Address{Holds: named("x"), Declares: named("x", "q")}, false},
+		"it goes":            {Address{Holds: named("x"), Goes: true}, true},
+		"it moves":           {Address{Holds: named("x"), Declares: named("y")}, true},
+		"it is not known":    {Address{Holds: named("x")}, false},
+		"in another vhost":   {Address{Holds: elsewhere(named("x")), Goes: true}, false},
+		"to another vhost":   {Address{Holds: named("x"), Declares: elsewhere(named("x"))}, true},
+		"it had another one": {Address{Holds: named("y"), Goes: true}, false},
+	} {
+		var ledger Plans
+		ledger.Note(test.of)
+		if got := ledger.Releases("/", "x"); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
 // Terraform plans the two halves of a replacement one after the other, with other addresses between them. It is one
 // address, which has no conflict with itself, and each other conflict is said once.
 func TestReplacementIsOneAddress(t *testing.T) {

@@ -60,13 +60,13 @@ func foretold(about func(string) string, d diag.Diagnostic) diag.Diagnostic {
 // Unusable warns in a plan of a broker or vhost that keeps the create from anything.
 func (s Subject) Unusable(err error) diag.Diagnostic { return unusableBroker(s.Vhost, s.about, err) }
 
-// WouldNotBeCreated warns in a plan of what its create would meet.
-func (s Subject) WouldNotBeCreated(ctx context.Context, err error) diag.Diagnostics {
+// WouldFail warns in a plan of what its create or update would meet. The verb is that action.
+func (s Subject) WouldFail(ctx context.Context, verb string, err error) diag.Diagnostics {
 	if rabbit.IsKind(err, rabbit.LavinMQ) {
-		return diag.Diagnostics{s.Failed("create", err)}
+		return diag.Diagnostics{s.Failed(verb, err)}
 	}
 	said := func(err error) (diags diag.Diagnostics) {
-		for _, d := range s.Explain(ctx, "create", err) {
+		for _, d := range s.Explain(ctx, verb, err) {
 			diags.Append(foretold(s.about, d))
 		}
 		return diags

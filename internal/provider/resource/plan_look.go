@@ -25,13 +25,17 @@ func (r *managed[C]) lookForCreate(ctx context.Context, p planning[C]) diag.Diag
 	if p.plan["adopt"].IsUnknown() {
 		return r.lookForDisplaced(ctx, p)
 	}
-	return r.look(ctx, p, engine.Options{}, diagnose.Subject.WouldNotBeCreated)
+	return r.look(ctx, p, engine.Options{}, func(
+		s diagnose.Subject, ctx context.Context, err error,
+	) diag.Diagnostics {
+		return s.WouldFail(ctx, "create", err)
+	})
 }
 
 // lookForReplacement refuses a replacement that would destroy the existing objects and then could not make the planned
 // ones. The state's objects go first, and are not in the way.
 func (r *managed[C]) lookForReplacement(ctx context.Context, p planning[C]) diag.Diagnostics {
-	if p.plan["adopt"].IsUnknown() || p.plan["create_delivery_exchange"].IsUnknown() {
+	if p.isUncertain() {
 		return r.lookForDisplaced(ctx, p)
 	}
 	return r.look(ctx, p, engine.Options{Replaces: true}, diagnose.Subject.WouldNotBeReplaced)
@@ -43,21 +47,33 @@ func (r *managed[C]) lookForDisplaced(ctx context.Context, p planning[C]) diag.D
 		func(diagnose.Subject, context.Context, error) diag.Diagnostics { return nil })
 }
 
-// lookForUpdate warns likewise of an update, and refuses what the apply would refuse. Others are the bindings that go.
-// A plan that is settled changes nothing.
+// isUncertain tells whether it is not known yet what the change may take over.
+func (p planning[C]) isUncertain() bool {
+	return p.plan["adopt"].IsUnknown() || p.plan["create_delivery_exchange"].IsUnknown()
+}
+
+// lookForUpdate warns likewise of an update, also of what it would be refused for: that may be gone by then. Bindings
+// that would take other messages are an error. Others are the bindings that go. A plan that is settled changes nothing.
 func (r *managed[C]) lookForUpdate(
 	ctx context.Context, p planning[C], rebuilds bool,
 ) (others plan.Others, diags diag.Diagnostics) {
 	if p.resp.Plan.Raw.Equal(p.req.State.Raw) {
 		return others, nil
 	}
+	isRefused := p.resp.Diagnostics.HasError()
 	diags = r.look(ctx, p, engine.Options{Rebuild: rebuilds}, func(
 		s diagnose.Subject, ctx context.Context, err error,
 	) diag.Diagnostics {
-		if errors.As(err, &others) {
+		_, misreads := errors.AsType[*plan.MisreadError](err)
+		switch {
+		case errors.As(err, &others):
+			return nil
+		case misreads:
+			return s.Explain(ctx, "update", err)
+		case isRefused || p.isUncertain():
 			return nil
 		}
-		return s.Explain(ctx, "update", err)
+		return s.WouldFail(ctx, "update", err)
 	})
 	return others, diags
 }
@@ -73,16 +89,17 @@ func (r *managed[C]) look(
 	}
 	ctx, cancel := context.WithTimeout(rabbit.WithoutRetries(ctx), lookTimeout)
 	defer cancel()
-	s, before := topologySubject(r, *p.after, p.plan), topology.Topology{}
+	s, before, owner := topologySubject(r, *p.after, p.plan), topology.Topology{}, ""
 	if p.before != nil {
 		before = p.before.Desired
+		owner, _ = r.owner(ctx, p.req.Private, p.state) // the ledger has said what is wrong with it
 	}
 	s.Options.Own, s.Options.Replaces, s.Options.Rebuild = r.heldIn(s.Vhost), options.Replaces, options.Rebuild
-	s.Options.DeliveryPlanned = slices.ContainsFunc(r.Connection.Planned.In(s.Vhost),
-		func(one connection.Planned) bool { return one.Has(s.Desired.Delivery) })
+	s.Options.DeliveryPlanned = r.isDeliveryPlanned(s)
 	for _, problem := range r.Connection.Engine.Preview(ctx, engine.Change{Kind: s.Kind, Vhost: s.Vhost,
-		Before: before, After: s.Desired, Options: s.Options}) {
+		Before: before.WithOwner(owner), After: s.Desired.WithOwner(owner), Options: s.Options}) {
 		switch problem.Code {
+		case engine.OwnsWithOthers: // the refresh says so
 		case engine.Displaces:
 			diags.Append(s.Explain(ctx, "update", problem.Cause)...)
 		case engine.TakesOver:
@@ -94,6 +111,16 @@ func (r *managed[C]) look(
 		}
 	}
 	return diags
+}
+
+// isDeliveryPlanned tells whether the plan declares the delivery exchange, or takes it from another address.
+func (r *managed[C]) isDeliveryPlanned(s diagnose.Subject) bool {
+	delivery := s.Desired.Delivery
+	if s.Desired.Has(delivery) {
+		return r.Connection.Planned.Releases(s.Vhost, delivery)
+	}
+	return slices.ContainsFunc(r.Connection.Planned.In(s.Vhost),
+		func(one connection.Planned) bool { return one.Has(delivery) })
 }
 
 // heldIn is all that the state has in the vhost.
