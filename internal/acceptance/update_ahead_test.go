@@ -40,7 +40,7 @@ func TestPlanOfUpdateSaysWhatExists(t *testing.T) {
 	v.DeclareQueue("t.3h", nil)
 	refuses("Objects of the cascade exist and differ")
 	v.Try(v.API.DeleteQueue(v.Name, "t.3h"))
-	v.DeclareQueue("t.3h", topology.Arguments(third.Arguments))
+	v.DeclareQueue("t.3h", third.Arguments)
 	refuses(existAlready)
 
 	for name, adopt := range map[string]any{"an adoption": true,

@@ -19,8 +19,8 @@ func (o *operation) check(ctx context.Context, found *rabbit.State) error {
 	return refusal
 }
 
-// obstacles are what the change is refused for, by what was found. A preview and the change itself ask for them here.
-// The error is for what could not be read. A replacement has removed all that the state has before.
+// obstacles are all reasons to refuse the change, in the state that was found. Preview and Apply both ask for them.
+// The error is for a read that failed. A replacement meets nothing that the state has: it has removed that before.
 func (o *operation) obstacles(ctx context.Context, found *rabbit.State) (refusal, err error) {
 	options, added := o.change.Options, o.after.of(o.added())
 	if !o.change.Before.IsEmpty() && !options.Replaces {

@@ -92,7 +92,7 @@ func (r *managed[C]) look(
 	s, before, owner := topologySubject(r, *p.after, p.plan), topology.Topology{}, ""
 	if p.before != nil {
 		before = p.before.Desired
-		owner, _ = r.owner(ctx, p.req.Private, p.state) // the ledger has said what is wrong with it
+		owner, _ = r.owner(ctx, p.req.Private, p.state) // the ledger has its errors
 	}
 	s.Options.Own, s.Options.Replaces, s.Options.Rebuild = r.heldIn(s.Vhost), options.Replaces, options.Rebuild
 	s.Options.DeliveryPlanned = r.isDeliveryPlanned(s)
