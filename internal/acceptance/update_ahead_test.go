@@ -1,6 +1,7 @@
 package acceptance
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -54,6 +55,29 @@ func TestPlanOfUpdateSaysWhatExists(t *testing.T) {
 	p.MustApply(more.With(harness.Attributes{"adopt": true}))
 	p.MustApply(nil)
 	v.MustHold(topology.New())
+}
+
+// What another resource has adopted, an update does not change. The plan says so, also without a refresh.
+func TestPlanOfUpdateSaysWhoOwns(t *testing.T) {
+	t.Parallel()
+	v := harness.NewVhost(t)
+	p := harness.NewProtocol(t, v.Broker, nil)
+	given := harness.Attributes{"vhost": v.Name, "name": "t", "levels": 2, "queue_type": "classic"}
+	p.MustApply(given)
+	adopts := harness.Attributes{"adopt": true}
+	harness.NewProtocol(t, v.Broker, nil).MustApply(given.With(adopts))
+	other := harness.Attributes{"lookahead": 1}
+	plan := p.Plan(t.Context(), given.With(other))
+	harness.NoErrors(t, plan.Diagnostics)
+	summary := fmt.Sprintf("Another resource owns the cascade with entry exchange %q in vhost %q\n", "t.delay-01",
+		v.Name)
+	harness.MustSay(t, "the plan", harness.WarningText(plan.Diagnostics), summary, wouldBeRefused)
+	harness.MustSay(t, "the apply", harness.ErrorText(p.Apply(t.Context(), plan)), summary)
+	plan = p.Plan(t.Context(), given.With(other).With(adopts))
+	if text := harness.WarningText(plan.Diagnostics); text != "" {
+		t.Errorf("the plan of an adoption says: %s", text)
+	}
+	harness.NoErrors(t, p.Apply(t.Context(), plan))
 }
 
 // A plan of what stays as it is asks the broker nothing. That of an update asks for what it adds, and for its entry.

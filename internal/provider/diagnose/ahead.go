@@ -80,6 +80,9 @@ func (s Subject) WouldFail(ctx context.Context, verb string, err error) diag.Dia
 				fmt.Sprintf(" With create_delivery_exchange = true, the %s makes it.", s.Kind))
 		}),
 		when(func(e *engine.PermissionsError) diag.Diagnostic { return lacks(s.Vhost, s.about, e) }),
+		when(func(e *engine.OwnerError) diag.Diagnostic { // Terraform folds it into that of the refresh
+			return foretold(func(summary string) string { return summary }, s.ofOthers(e))
+		}),
 		said)
 }
 
