@@ -22,28 +22,43 @@ func (o *operation) check(ctx context.Context, found *rabbit.State) error {
 // obstacles are all reasons to refuse the change, in the state that was found. Preview and Apply both ask for them.
 // The error is for a read that failed. A replacement meets nothing that the state has: it has removed that before.
 func (o *operation) obstacles(ctx context.Context, found *rabbit.State) (refusal, err error) {
-	options, added := o.change.Options, o.after.of(o.added())
-	if !o.change.Before.IsEmpty() && !options.Replaces {
-		if refusal = o.checkOwner(o.after.wanted, found); refusal != nil {
-			return refusal, nil
-		}
-	}
-	if options.Replaces {
-		foreign := *found
-		foreign.Topology = found.Minus(options.Own)
-		found = &foreign
+	if refusal = o.checkNotTaken(found); refusal != nil {
+		return refusal, nil
 	}
 	var reached, standing error
-	if options.Adopt {
-		if reached, err = o.after.checkReached(ctx, found.Part(added.wanted)); err != nil {
+	if o.change.Options.Replaces {
+		foreign := *found
+		foreign.Topology = found.Minus(o.change.Options.Own)
+		found, standing = &foreign, o.checkStanding(ctx)
+	}
+	if o.change.Options.Adopt {
+		if reached, err = o.after.checkReached(ctx, found.Part(o.added())); err != nil {
 			return nil, err
 		}
 	}
-	if options.Replaces {
-		standing = o.checkStanding(ctx)
+	return allErrors(append(o.checkFound(found), reached, standing, o.after.checkPolicies(ctx, found, o.had()))...), nil
+}
+
+// Refusal is the part of the obstacles that asks no broker. It is for a model of one.
+func (c Change) Refusal(found *rabbit.State) error {
+	o := c.on(nil)
+	if err := o.checkNotTaken(found); err != nil {
+		return err
 	}
-	return allErrors(o.checkDelivery(found), added.checkExisting(found, options.Adopt), reached, standing,
-		o.after.checkPolicies(ctx, found, o.had())), nil
+	return allErrors(o.checkFound(found)...)
+}
+
+// checkNotTaken refuses to change what others have taken over.
+func (o *operation) checkNotTaken(found *rabbit.State) error {
+	if o.change.Before.IsEmpty() || o.change.Options.Replaces {
+		return nil
+	}
+	return o.checkOwner(o.after.wanted, found)
+}
+
+// checkFound refuses what cannot be with the objects that are there.
+func (o *operation) checkFound(found *rabbit.State) []error {
+	return []error{o.checkDelivery(found), o.after.of(o.added()).checkExisting(found, o.change.Options.Adopt)}
 }
 
 // isCreate tells a create from one that replaces something.

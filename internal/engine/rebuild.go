@@ -95,7 +95,7 @@ func (o *operation) left(ctx context.Context, found *rabbit.State, done []plan.S
 		isBack := errors.As(cause, &undo) && slices.ContainsFunc(undo.Done, declares)
 		return Result{There: &there, IsNew: slices.ContainsFunc(done, declares) && !isBack}
 	}
-	there, isNew := old.Topology, o.isNew(old.Topology)
+	there, isNew := old.Topology, o.change.IsNew(old.Topology)
 	state, err := o.after.read(ctx)
 	switch {
 	case err != nil:
@@ -108,20 +108,20 @@ func (o *operation) left(ctx context.Context, found *rabbit.State, done []plan.S
 	return Result{There: &there, IsNew: isNew}
 }
 
-// isNew tells whether nothing is there of the topology before that is not as it is to be.
-func (o *operation) isNew(there topology.Topology) bool {
+// IsNew tells whether nothing is there of the topology before that is not as it is to be.
+func (c Change) IsNew(there topology.Topology) bool {
 	for name, e := range there.Exchanges {
-		if o.before.wanted.Owns(name) && !e.Equal(o.after.wanted.Exchanges[name]) {
+		if c.Before.Owns(name) && !e.Equal(c.After.Exchanges[name]) {
 			return false
 		}
 	}
 	for name, q := range there.Queues {
-		if !q.Equal(o.after.wanted.Queues[name]) {
+		if !q.Equal(c.After.Queues[name]) {
 			return false
 		}
 	}
 	for name, p := range there.Policies {
-		if !p.Equal(o.after.wanted.Policies[name]) {
+		if !p.Equal(c.After.Policies[name]) {
 			return false
 		}
 	}

@@ -349,8 +349,7 @@ func TestIsNew(t *testing.T) {
 			"differs": {topology.Topology{Exchanges: map[string]topology.Exchange{"s": {Name: "s"}}}, before,
 			true},
 	} {
-		o := New(nobody(t)).operation(Change{Before: before, After: test.after})
-		if got := o.isNew(test.there); got != test.want {
+		if got := (Change{Before: before, After: test.after}).IsNew(test.there); got != test.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

@@ -1,5 +1,6 @@
 // Package plantest is a broker in memory that plans run on. A topology comes in, and the one after
-// the steps of a plan goes out. Call NewBroker, or Around for a broker that others use too, and then its Run.
+// the steps of a plan goes out. Call NewBroker, or Around for a broker that others use too, and then its Run. Apply
+// makes a whole change, by the plans that the engine runs for it.
 package plantest
 
 import (
@@ -66,6 +67,10 @@ func (b *Broker) Teardown(desired topology.Topology, guard plan.Guard) plan.Plan
 
 // Rebuild is the plan for what a reader of the broker hands to it.
 func (b *Broker) Rebuild(before, after topology.Topology, guard plan.Guard) plan.Plan {
+	return plan.Rebuild(before, after, b.forRebuild(before, after), guard)
+}
+
+func (b *Broker) forRebuild(before, after topology.Topology) topology.Topology {
 	actual := b.Part(plan.Union(before, after))
 	exchanges, queues := slices.Collect(maps.Keys(before.Exchanges)), slices.Collect(maps.Keys(before.Queues))
 	exchanges = slices.DeleteFunc(exchanges, func(name string) bool { return !before.Owns(name) })
@@ -78,7 +83,7 @@ func (b *Broker) Rebuild(before, after topology.Topology, guard plan.Guard) plan
 		}
 	}
 	maps.Copy(actual.Bindings, b.inbound(exchanges, queues))
-	return plan.Rebuild(before, after, actual, guard)
+	return actual
 }
 
 func (b *Broker) inbound(exchanges, queues []string) topology.Bindings {
@@ -97,6 +102,11 @@ func (b *Broker) inbound(exchanges, queues []string) topology.Bindings {
 
 // Run runs the plan by the engine's runner, one step after the other.
 func (b *Broker) Run(todo plan.Plan) error {
+	_, err := b.run(todo)
+	return err
+}
+
+func (b *Broker) run(todo plan.Plan) (done []plan.Step, err error) {
 	clear(b.young) // those that a plan before has declared are old by now
 	clear(b.recreated)
 	for _, phase := range todo {
@@ -106,8 +116,7 @@ func (b *Broker) Run(todo plan.Plan) error {
 			}
 		}
 	}
-	_, err := engine.RunOn(context.Background(), b.step, b.arranged(todo))
-	return err
+	return engine.RunOn(context.Background(), b.step, b.arranged(todo))
 }
 
 // arranged is the plan with its steps in the order of Arrange.
@@ -287,9 +296,10 @@ func (b *Broker) VerifyEmpty(_ context.Context, s plan.VerifyEmpty) error {
 	return nil
 }
 
-// VerifyOwner looks for the marks of others.
+// VerifyOwner looks for the marks of others on the entry.
 func (b *Broker) VerifyOwner(_ context.Context, s plan.VerifyOwner) error {
-	if s.Of.IsOfOthers(b.Topology) {
+	marks := b.Owners.Where(func(mark topology.Binding) bool { return mark.Source == s.Of.Entry })
+	if s.Of.IsOfOthers(topology.Topology{Owners: topology.NewBindings(marks...)}) {
 		return &engine.OwnerError{Meanwhile: true}
 	}
 	return nil
