@@ -38,12 +38,12 @@ var attributes = map[string]func(t *rapid.T, b *block){
 	"reach": func(t *rapid.T, b *block) {
 		b.reach = time.Duration(one(t, 1, 2, 5, 11, 12, 30, 40)) * time.Second
 	},
-	"strict":   func(t *rapid.T, b *block) { b.strict = !b.strict },
-	"internal": func(t *rapid.T, b *block) { b.internal = !b.internal },
-	"parks":    func(t *rapid.T, b *block) { b.parks = !b.parks },
-	"creates":  func(t *rapid.T, b *block) { b.creates = !b.creates },
-	"type":     func(t *rapid.T, b *block) { b.classic = !b.classic },
-	"at most":  func(t *rapid.T, b *block) { b.atMost = !b.atMost },
+	"strict":   func(_ *rapid.T, b *block) { b.strict = !b.strict },
+	"internal": func(_ *rapid.T, b *block) { b.internal = !b.internal },
+	"parks":    func(_ *rapid.T, b *block) { b.parks = !b.parks },
+	"creates":  func(_ *rapid.T, b *block) { b.creates = !b.creates },
+	"type":     func(_ *rapid.T, b *block) { b.classic = !b.classic },
+	"at most":  func(_ *rapid.T, b *block) { b.atMost = !b.atMost },
 	"delivery": func(t *rapid.T, b *block) { b.delivery = one(t, "", "end", events) },
 	"queues":   func(t *rapid.T, b *block) { b.queues = one(t, "", "q") },
 	"delays": func(t *rapid.T, b *block) {
@@ -55,7 +55,7 @@ var attributes = map[string]func(t *rapid.T, b *block){
 	"guard": func(t *rapid.T, b *block) {
 		b.guard = one(t, plan.Guard{}, plan.Guard{Drain: 20 * time.Second}, plan.Guard{Force: true})
 	},
-	"ahead": func(t *rapid.T, b *block) { b.ahead = !b.ahead },
+	"ahead": func(_ *rapid.T, b *block) { b.ahead = !b.ahead },
 }
 
 func one[T any](t *rapid.T, values ...T) T { return rapid.SampledFrom(values).Draw(t, "value") }
@@ -64,8 +64,8 @@ func one[T any](t *rapid.T, values ...T) T { return rapid.SampledFrom(values).Dr
 const events = "events"
 
 func anyBlock(t *rapid.T) block {
-	b := block{levels: 3, lookahead: 2, resolution: time.Second, reach: 30 * time.Second, creates: true, name: one(t, "m", "n"),
-		delays: []string{"1s", "10s"}, kind: one(t, "uniform", "uniform", "units", "units", "ladder", "ladder")}
+	b := block{levels: 3, lookahead: 2, resolution: time.Second, reach: 30 * time.Second, creates: true,
+		name: one(t, "m", "n"), delays: []string{"1s", "10s"}, kind: one(t, "uniform", "uniform", "units", "units", "ladder", "ladder")}
 	if rapid.IntRange(0, 24).Draw(t, "preset") == 24 {
 		b.kind = string(delay.CeleryClassic)
 	}
@@ -214,8 +214,8 @@ func cutKey(key string) (first, rest string, found bool) {
 	return key, "", false
 }
 
-// how says what Terraform makes of a change from one block to the other: it replaces, rebuilds or updates. See alteredBy
-// of the provider's resources, which decides by attributes.
+// how says what Terraform makes of a change from one block to the other: it replaces, rebuilds or updates. It is to
+// blocks what alteredBy of the provider's resources is to attributes.
 func how(had, gets block) (replaces bool, options engine.Options) {
 	before, _ := had.declares()
 	after, _ := gets.declares()
