@@ -65,7 +65,8 @@ const events = "events"
 
 func anyBlock(t *rapid.T) block {
 	b := block{levels: 3, lookahead: 2, resolution: time.Second, reach: 30 * time.Second, creates: true,
-		name: one(t, "m", "n"), delays: []string{"1s", "10s"}, kind: one(t, "uniform", "uniform", "units", "units", "ladder", "ladder")}
+		name: one(t, "m", "n"), delays: []string{"1s", "10s"},
+		kind: one(t, "uniform", "uniform", "units", "units", "ladder", "ladder")}
 	if rapid.IntRange(0, 24).Draw(t, "preset") == 24 {
 		b.kind = string(delay.CeleryClassic)
 	}
