@@ -203,7 +203,7 @@ func (l *lifecycle) forget(t *rapid.T) {
 // damage does to what there is what people do.
 func (l *lifecycle) damage(t *rapid.T) {
 	i := address(t)
-	if l.state[i] == nil || len(l.state[i].Bindings) == 0 || rapid.IntRange(0, 2).Draw(t, "spared") > 0 {
+	if l.state[i] == nil || len(l.state[i].Bindings) == 0 || rapid.IntRange(0, 3).Draw(t, "spared") > 1 {
 		t.Skip("nothing to damage")
 	}
 	l.excuse()
@@ -371,13 +371,14 @@ func (l *lifecycle) settle(t *rapid.T) {
 
 // isHindered tells whether the other address has what this one wants.
 func (l *lifecycle) isHindered(i int, err error) bool {
-	exists, is := errors.AsType[*engine.ExistsError](err)
-	if !is {
+	_, exists := errors.AsType[*engine.ExistsError](err)
+	_, isOwned := errors.AsType[*engine.OwnerError](err)
+	other := l.state[1-i]
+	if !exists && !isOwned || other == nil || l.wanted[i] == nil {
 		return false
 	}
 	mine, _ := l.wanted[i].declares()
-	other := l.state[1-i]
-	return other != nil && !other.Part(mine).IsEmpty() && exists != nil
+	return !other.Part(mine).IsEmpty()
 }
 
 // removeLeft removes delivery exchanges that nobody has any more, or also those that somebody wants to create.
@@ -612,8 +613,9 @@ func (l *lifecycle) takesAlong(c engine.Change) topology.Bindings {
 
 // hook has messages come and go, and steps fail, while a change is made.
 func (l *lifecycle) hook(i int, c engine.Change) {
+	left := mostOfAChange
 	l.Broker.Before = func(step plan.Step) error {
-		l.let(time.Duration(l.random.IntN(8)) * time.Millisecond)
+		left -= l.pass(left)
 		if !l.quiet && l.random.IntN(3) == 0 {
 			l.publishBeside(c, i)
 		}
@@ -639,6 +641,23 @@ func (l *lifecycle) hook(i int, c engine.Change) {
 	}
 }
 
+// mostOfAChange is how long a change takes, waits aside: less than any TTL. A classic queue that was found empty has
+// nothing to lose meanwhile.
+const mostOfAChange = 900 * time.Millisecond
+
+// pass lets some time pass before a step, or just so much that the next message leaves its queue.
+func (l *lifecycle) pass(left time.Duration) time.Duration {
+	passes := time.Duration(l.random.IntN(4)) * time.Millisecond
+	if m := l.next(); m != nil && m.due > l.now && l.random.IntN(4) == 0 {
+		passes = m.due - l.now
+	}
+	if passes > left {
+		return 0
+	}
+	l.let(passes)
+	return passes
+}
+
 // publishBeside sends a message while a change is made, by the keys of a block of which all is there.
 func (l *lifecycle) publishBeside(c engine.Change, i int) {
 	var blocks []held
@@ -652,7 +671,7 @@ func (l *lifecycle) publishBeside(c engine.Change, i int) {
 	}
 	for _, n := range l.random.Perm(len(blocks)) {
 		h := blocks[n]
-		if !l.isWhole(h) {
+		if !l.isWhole(h) && !l.damaged {
 			continue
 		}
 		asks := h.asks()
