@@ -108,8 +108,10 @@ func (o *operation) left(ctx context.Context, found *rabbit.State, done []plan.S
 	return Result{There: &there, IsNew: isNew}
 }
 
-// IsNew tells whether nothing is there of the topology before that is not as it is to be.
+// IsNew tells whether nothing is there of the topology before that is not as it is to be. The objects that a rebuild
+// leaves do not count: they may be damaged, and all else new.
 func (c Change) IsNew(there topology.Topology) bool {
+	there = there.Part(plan.Away(c.Before, c.After, true))
 	for name, e := range there.Exchanges {
 		if c.Before.Owns(name) && !e.Equal(c.After.Exchanges[name]) {
 			return false

@@ -114,7 +114,7 @@ func (b *Broker) remove(c engine.Change, gone topology.Topology) error {
 	return b.Run(b.Teardown(gone, c.Options.Guard))
 }
 
-// state is what was read, with the delivery exchange of the topology after.
+// state has the objects that were read, with the delivery exchange of the topology after.
 func (b *Broker) state(c engine.Change, read topology.Topology) *rabbit.State {
 	delivery, exists := b.Exchanges[c.After.Delivery]
 	return &rabbit.State{Topology: read, DeliveryExists: exists, DeliveryExchange: delivery}
