@@ -70,13 +70,13 @@ func (c *exampleCascade) run(program ...string) []string {
 	return append(append([]string{"env"}, c.environ...), program...)
 }
 
-// eitherForm is a cascade in the uniform form, in base 2, or in units. Keys whose words are 0 and 1 are the same in both.
+// eitherForm is a cascade in base 2, or in units. Keys whose words are 0 and 1 are the same in both.
 type eitherForm struct {
 	name    string
 	levels  int
 	unit    time.Duration
 	inUnits bool
-	times   time.Duration // that the next unit is in a larger one, in units
+	times   int // that the next unit is in a larger one, in units
 }
 
 // severalQueues is for levels with more than one queue, but for the highest.
@@ -98,15 +98,15 @@ var queueForms = map[string]ofQueues{
 
 // of is the unit of a level.
 func (d eitherForm) of(level int) time.Duration {
-	unit := d.unit
-	for range level {
-		if d.inUnits {
-			unit *= d.times
-		} else {
-			unit *= 2
-		}
+	times := 2
+	if d.inUnits {
+		times = d.times
 	}
-	return unit
+	units := 1
+	for range level {
+		units *= times
+	}
+	return time.Duration(units) * d.unit
 }
 
 func (d eitherForm) unitsBelow(level int) (units []time.Duration) {
