@@ -551,8 +551,8 @@ func (l *lifecycle) make(t *rapid.T, i int, c engine.Change) error {
 	return err
 }
 
-// isLate tells whether a binding of others is gone because the last phase of a rebuild or of a recreation failed, which
-// was to make it again. Nobody knows it any more.
+// isLate tells whether a binding of others is gone because the last phase of a rebuild or of a recreation failed. That
+// phase was to make it again. Nobody knows it any more.
 func (l *lifecycle) isLate(what string, c engine.Change, isNew bool, err error, b topology.Binding) bool {
 	isLast := what == "rebuild" && isNew && b.LeadsTo(topology.ToExchange, c.After.Entry) ||
 		what == "update" && l.damaged
