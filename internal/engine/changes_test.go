@@ -414,10 +414,11 @@ func TestPreviewOfAReplacement(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// What goes with it is not of the create, but of the destroy.
+	// The bindings of others that go with it are said of its destroy.
 	w.declare(map[string]string{"app": "fanout"}, nil)
 	w.bind(topologytest.ToExchange("app", "", desired.Entry))
-	if problems := engine.New(w.client).Preview(t.Context(), w.change(desired, desired,
+	another := plantest.Expand(t, delay.Config{Name: "another", Levels: 2, CreateDeliveryExchange: true})
+	if problems := engine.New(w.client).Preview(t.Context(), w.change(desired, another,
 		engine.Options{Replaces: true, Own: desired})); len(problems) > 0 {
 		t.Errorf("the plan says %s", words(problems))
 	}
