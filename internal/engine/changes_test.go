@@ -416,7 +416,7 @@ func TestPreviewOfAReplacement(t *testing.T) {
 	}
 	// The bindings of others that go with it are said of its destroy.
 	w.declare(map[string]string{"app": "fanout"}, nil)
-	w.bind(topologytest.ToExchange("app", "", desired.Entry))
+	w.bind(topologytest.ToQueue("app", "", "t.delay-00"))
 	another := plantest.Expand(t, delay.Config{Name: "another", Levels: 2, CreateDeliveryExchange: true})
 	if problems := engine.New(w.client).Preview(t.Context(), w.change(desired, another,
 		engine.Options{Replaces: true, Own: desired})); len(problems) > 0 {
