@@ -64,6 +64,10 @@ func (e *Engine) Preview(ctx context.Context, c Change) []Problem {
 	case o.isCreate() && e.silent.Load():
 		return nil
 	}
+	var others []Problem // first, since they can be an error of the plan
+	if !o.isCreate() && !c.Options.Replaces {
+		others = o.previewOthers(ctx)
+	}
 	found, refusal, err := o.ahead(ctx)
 	switch {
 	case err != nil && o.isCreate():
@@ -75,9 +79,7 @@ func (e *Engine) Preview(ctx context.Context, c Change) []Problem {
 	if refusal != nil {
 		problems = append(problems, Problem{Refused, refusal})
 	}
-	if !o.isCreate() && !c.Options.Replaces {
-		problems = append(problems, o.previewOthers(ctx)...)
-	}
+	problems = append(problems, others...)
 	if err == nil {
 		problems = append(problems, o.previewPolicies(found)...)
 	}

@@ -88,6 +88,8 @@ func TestCheck(t *testing.T) {
 		}
 		return part
 	}
+	toAnother := own.Clone() // what was the delivery exchange is another part
+	toAnother.Delivery, toAnother.Exchanges["x"] = "x", topology.Exchange{Name: "x", Type: "topic"}
 	missing := func(s *rabbit.State) { s.DeliveryExists = false }
 	direct := func(s *rabbit.State) { s.DeliveryExchange.Type = "direct" }
 	rebuild, adopt := Options{Rebuild: true}, Options{Adopt: true}
@@ -133,6 +135,8 @@ func TestCheck(t *testing.T) {
 		"rebuild, takes over": {before: others, after: own, there: others, options: rebuild, change: direct},
 		"rebuild, a new queue is there": {before: own, after: more(own), there: more(own), options: rebuild,
 			want: `these objects exist: queue "r" (open)`},
+		"rebuild, the delivery exchange before is in the way": {before: own, after: toAnother, there: own,
+			options: rebuild, want: `these objects exist: exchange "d" (open)`},
 		"foreign binding": {before: none, after: own, there: bound(only(own)),
 			want: `these objects exist: binding of exchange "e" to queue "audit" with key "x": it is another ` +
 				`application's, not one of its own`},
