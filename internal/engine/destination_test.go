@@ -292,8 +292,8 @@ func TestDestinationBrokenOff(t *testing.T) {
 	}
 }
 
-// An update breaks off, and what was there has gone: by a request whose answer is lost, or by another application. The
-// state names what is left.
+// An update breaks off, and the old binding has gone: by a request whose answer is lost, or by another application. The
+// state names the rest.
 func TestDestinationWithoutItsOld(t *testing.T) {
 	t.Parallel()
 	before := topologytest.ToQueue("d", "*.x", "old").OfDestination("one")

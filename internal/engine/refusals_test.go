@@ -88,7 +88,7 @@ func TestCheck(t *testing.T) {
 		}
 		return part
 	}
-	toAnother := own.Clone() // what was the delivery exchange is another part
+	toAnother := own.Clone() // the delivery exchange before is another part
 	toAnother.Delivery, toAnother.Exchanges["x"] = "x", topology.Exchange{Name: "x", Type: "topic"}
 	missing := func(s *rabbit.State) { s.DeliveryExists = false }
 	direct := func(s *rabbit.State) { s.DeliveryExchange.Type = "direct" }
