@@ -623,6 +623,15 @@ func TestCountBefore(t *testing.T) {
 	}
 }
 
+// Several refusals have the summary of the last one.
+func TestSummaryOfRefusals(t *testing.T) {
+	last := &rabbit.Error{Kind: rabbit.Timeout}
+	all := Refusals{&rabbit.Error{Kind: rabbit.InUse}, last}
+	if got, want := all.Summary(), rabbit.Describe(last).Summary(); got != want || got == all[:1].Summary() {
+		t.Errorf("%q, not %q", got, want)
+	}
+}
+
 // Of steps that fail at the same time, the first one counts, in whatever order they end.
 func TestFirstFailureCounts(t *testing.T) {
 	first, second := plan.DeleteExchange{Name: "first"}, plan.DeleteExchange{Name: "second"}
