@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
@@ -68,13 +69,22 @@ func TestOldViews(t *testing.T) {
 		t.FailNow()
 	}
 	all := slices.Concat(views...)
-	for _, o := range sampling.Of(t, "old views", all) {
+	chosen, struck := sampling.Of(t, "old views", all), atomic.Int64{}
+	for _, o := range chosen {
 		group.Go(func() error {
-			t.Run(o.String(), o.mustLoseNothing)
+			t.Run(o.String(), func(t *testing.T) {
+				if o.mustLoseNothing(t) {
+					struck.Add(1)
+				}
+			})
 			return nil
 		})
 	}
 	_ = group.Wait() // the tests themselves fail
+	t.Logf("%d of %d operations met an old answer", struck.Load(), len(chosen))
+	if len(chosen) >= 40 && 2*int(struck.Load()) < len(chosen) {
+		t.Error("few operations met an old answer")
+	}
 	if !narrowed() {
 		// As attempts does, without the list of queues.
 		all = slices.DeleteFunc(all, func(o oldView) bool { return o.at.Path == "/api/queues/{vhost}" })
@@ -136,7 +146,9 @@ func (o oldView) prepare(t *testing.T) (a *harness.Trial) {
 	return a
 }
 
-func (o oldView) mustLoseNothing(t *testing.T) {
+// mustLoseNothing tells whether the operation met an old answer. What the node has not seen may have refused it before,
+// or led it past the read.
+func (o oldView) mustLoseNothing(t *testing.T) (isStruck bool) {
 	a := o.prepare(t)
 	v := a.Vhost
 	reads := slices.Clone(o.rehearsed)
@@ -185,7 +197,6 @@ func (o oldView) mustLoseNothing(t *testing.T) {
 	}
 	a.Strike(o.at, harness.Failure{Fault: harness.IsOld, Lasts: o.lasts})
 	_, diagnostics := a.Operate()
-	// What the node has not seen may have refused the operation before this read, or have led it past the read.
 	t.Logf("struck %t: %.300s", a.Proxy.HasStruck(), harness.ErrorText(diagnostics))
 
 	left := v.Objects()
@@ -206,6 +217,7 @@ func (o oldView) mustLoseNothing(t *testing.T) {
 			t.Errorf("nothing takes %q any more: %v", key, harness.ErrorText(diagnostics))
 		}
 	}
+	return a.Proxy.HasStruck()
 }
 
 // text is an attribute of the state.

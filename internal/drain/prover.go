@@ -115,15 +115,6 @@ func (p *Prover) VerifyEmpty(ctx context.Context, q Question) error {
 	}
 }
 
-// anyStays tells whether one of the queues holds messages that neither a TTL nor a consumer takes out of it.
-func anyStays(queues []topology.Queue, waiting []QueueDepth) bool {
-	return slices.ContainsFunc(waiting, func(depth QueueDepth) bool {
-		return depth.Consumers == 0 && slices.ContainsFunc(queues, func(q topology.Queue) bool {
-			return q.Name == depth.Name && !q.Delays()
-		})
-	})
-}
-
 // untilNextLook waits until it is worth looking at queues that hold messages: until none is ready, or one is where it
 // stays.
 func (p *Prover) untilNextLook(ctx context.Context, queues []topology.Queue, deadline time.Time) error {
@@ -324,17 +315,11 @@ func (p *Prover) Changed(queue string) {
 	p.proven = p.proven.WithoutQueue(queue)
 }
 
-// closedAt is when the last of the sources was closed. Where sources is nil, all that were closed are meant.
+// closedAt is lastOf those that this operation has closed.
 func (p *Prover) closedAt(sources []string) time.Time {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	var last time.Time
-	for source, at := range p.closed {
-		if (sources == nil || slices.Contains(sources, source)) && at.After(last) {
-			last = at
-		}
-	}
-	return last
+	return lastOf(p.closed, sources)
 }
 
 // Settle waits until what the sources had routed when they were closed is in the queues.

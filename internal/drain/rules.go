@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // No single figure of RabbitMQ says that a queue is empty (3.10.8, 4.0.5, 4.3.6; TestNothingIsOverlooked and
@@ -359,3 +361,22 @@ func (s queueCounts) doubtful() bool {
 
 // hides tells whether only a count of all proves the queue empty.
 func (s queueCounts) hides() bool { return s.Hides || s.consumed || s.doubtful() }
+
+// anyStays tells whether one of the queues holds messages that neither a TTL nor a consumer takes out of it.
+func anyStays(queues []topology.Queue, waiting []QueueDepth) bool {
+	return slices.ContainsFunc(waiting, func(depth QueueDepth) bool {
+		return depth.Consumers == 0 && slices.ContainsFunc(queues, func(q topology.Queue) bool {
+			return q.Name == depth.Name && !q.Delays()
+		})
+	})
+}
+
+// lastOf is when the last of the sources was closed. Where sources is nil, all that were closed are meant.
+func lastOf(closed map[string]time.Time, sources []string) (last time.Time) {
+	for source, at := range closed {
+		if (sources == nil || slices.Contains(sources, source)) && at.After(last) {
+			last = at
+		}
+	}
+	return last
+}

@@ -193,6 +193,7 @@ func (p *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case IsOld:
 		p.Mutex.Lock()
 		answer := p.old[r.URL.RequestURI()]
+		p.Struck = p.Struck && answer != nil
 		p.Mutex.Unlock()
 		if answer == nil {
 			p.forward.ServeHTTP(w, r)
