@@ -167,7 +167,7 @@ func (d *runningDry) arriveOnce(t *testing.T) {
 		if from := d.isLed.Add(toBegin); from.After(due) {
 			latest = from
 		}
-		if once[key] || a.At.Before(due) || a.At.After(latest.Add(slack)) {
+		if once[key] || a.At.Sub(d.sent[key]) < harness.Least(d.delays[key]) || a.At.After(latest.Add(slack)) {
 			t.Errorf("%q, due at %s, has arrived at %s, before %t", key, due, a.At, once[key])
 		}
 		once[key] = true

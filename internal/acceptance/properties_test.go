@@ -216,7 +216,7 @@ func carries(sent amqp.Publishing) func(*journey) string {
 	return func(j *journey) string {
 		at := j.publish(3, sent)
 		arrival := j.Arrived(j.arrivals, 1)[0]
-		if wait := arrival.At.Sub(at); wait < j.after(3) {
+		if wait := arrival.At.Sub(at); wait < harness.Least(j.after(3)) {
 			j.T.Errorf("the message is early: %s", wait)
 		}
 		got := amqp.Publishing{Headers: amqp.Table{}, ContentType: arrival.ContentType,
@@ -276,7 +276,7 @@ func expires(j *journey) string {
 		at := j.publish(6, amqp.Publishing{Expiration: "100"})
 		arrival := j.Arrived(j.arrivals, n+1)[n]
 		switch wait := arrival.At.Sub(at); {
-		case wait < j.after(2):
+		case wait < harness.Least(j.after(2)):
 			j.T.Errorf("the expiration cuts the second wait as well: the message arrives after %s", wait)
 		case wait < j.after(6):
 			return harmful
@@ -311,7 +311,7 @@ func furtherKeys(header string) func(*journey) string {
 		for _, a := range slices.Concat(arrivals, copies) {
 			j.T.Logf("%s after %s", a.RoutingKey, a.At.Sub(at))
 		}
-		if len(arrivals) != 1 || len(copies) != 1 || arrivals[0].At.Sub(at) < j.after(3) {
+		if len(arrivals) != 1 || len(copies) != 1 || arrivals[0].At.Sub(at) < harness.Least(j.after(3)) {
 			return harmful
 		}
 		return kept

@@ -532,7 +532,7 @@ func (l *lifecycle) look() {
 			m := l.messages[id]
 			count[id]++
 			m.found[queue] = count[id]
-			if early := m.at.Add(m.delay).Sub(a.At); early > 0 && !m.excused {
+			if early := m.at.Add(harness.Least(m.delay)).Sub(a.At); early > 0 && !m.excused {
 				l.Errorf("message %s is early by %s", id, early)
 			}
 		}

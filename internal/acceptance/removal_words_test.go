@@ -196,7 +196,7 @@ func TestRemovedDelaysFareAsPlanned(t *testing.T) {
 			harness.NoErrors(t, p.Apply(t.Context(), todo))
 
 			p.MustApply(rest)
-			due := harness.BrokerTime().Add(20 * time.Second)
+			due := harness.BrokerTime().Add(harness.Least(20 * time.Second))
 			v.Publish("m.entry", "20s.orders", "")
 			waits(v, "m.delay-20s", 1)
 			todo = refreshed(given.With(harness.Attributes{"drain_timeout": "1m", "delays": harness.TextList("1h")}),

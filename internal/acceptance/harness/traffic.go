@@ -21,6 +21,11 @@ import (
 // rabbit_fifo, 3.10 to 4.3). A message that comes in the middle of one is due at its beginning.
 func BrokerTime() time.Time { return time.Now().Truncate(time.Millisecond) }
 
+// Least is the least time that a message with a delay takes. RabbitMQ waits by the clock of Erlang, which runs up to 1 %
+// faster or slower while it approaches the clock of the machine (Erlang/OTP, Time and Time Correction). After a pause of
+// a virtual machine, all messages of a run came 0.4 % early.
+func Least(d time.Duration) time.Duration { return d - d/100 }
+
 // Traffic is a stream of messages through a cascade that outlives its connections. Publishers with confirms and
 // mandatory repeat each unconfirmed message, over a connection to the next address. It keeps account of each attempt to
 // publish until that has been confirmed and has arrived, so that it can run for hours.
@@ -330,11 +335,11 @@ func (f *Traffic) arrive(number int, at time.Time, parked, redelivered bool) {
 		f.T.Errorf("message %d was returned and has arrived", number)
 	default:
 		now.Delivered++
-		late := at.Sub(a.at) - a.delay
-		now.Late.add(late)
-		if late < 0 {
+		took := at.Sub(a.at)
+		now.Late.add(took - a.delay)
+		if took < Least(a.delay) {
 			now.Early++
-			f.T.Errorf("message %d was early by %s: it was to take %s", number, -late, a.delay)
+			f.T.Errorf("message %d was early: it took %s, not %s", number, took, a.delay)
 		}
 	}
 	if a.confirmed || a.unsure {
