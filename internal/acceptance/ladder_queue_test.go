@@ -33,7 +33,8 @@ func TestLadderDeliversToAQueue(t *testing.T) {
 		sent := harness.BrokerTime()
 		v.Publish("work.retry.entry", delay.String(), delay.String())
 		a := v.Arrived(arrivals, i+1)[i]
-		if took := a.At.Sub(sent); took < harness.Least(delay) || a.RoutingKey != "work" || string(a.Body) != delay.String() {
+		if took := a.At.Sub(sent); took < harness.Least(delay) || a.RoutingKey != "work" ||
+			string(a.Body) != delay.String() {
 			t.Errorf("%q arrived after %s with key %q, want %s", a.Body, took, a.RoutingKey, delay)
 		}
 	}

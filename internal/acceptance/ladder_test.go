@@ -126,7 +126,8 @@ func sendThroughLadder(t *testing.T, queueType string) {
 		if err != nil || !waits {
 			t.Fatalf("%q arrived: %v", body, err)
 		}
-		if took := a.At.Sub(began); took < harness.Least(ttl) || took > ttl+mostLateness || a.RoutingKey != body+".here" {
+		if took := a.At.Sub(began); took < harness.Least(ttl) || took > ttl+mostLateness ||
+			a.RoutingKey != body+".here" {
 			t.Errorf("%s arrived after %s with key %q", body, took, a.RoutingKey)
 		}
 		if died := timesDied(a); !maps.Equal(died, map[string]int64{"t.delay-" + body: 1}) {

@@ -62,7 +62,8 @@ func TestBindingsWithWildcards(t *testing.T) {
 		var got []string
 		for _, a := range collectors[queue].Arrivals() {
 			got = append(got, string(a.Body))
-			if took := a.At.Sub(sent[string(a.Body)]); took < harness.Least(2*time.Second) || took > 2*time.Second+mostLateness {
+			if took := a.At.Sub(sent[string(a.Body)]); took < harness.Least(2*time.Second) ||
+				took > 2*time.Second+mostLateness {
 				t.Errorf("%s: the message for %s came after %s", queue, a.Body, took)
 			}
 		}

@@ -1,7 +1,9 @@
 package acceptance
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"strings"
@@ -367,6 +369,47 @@ func TestRebuildMeetsANewBinding(t *testing.T) {
 	r.MustBeSettled(given)
 	r.Publish("t.delivery", "0.late", "x")
 	r.Eventually("the late queue gets its message", func() bool { return r.Depth("late") == 1 })
+}
+
+// A rebuild may not bind to the new entry what others had bound to the old one. It does all else, and names that
+// binding: no later plan knows of it.
+func TestRebuildNamesWhatItCannotBind(t *testing.T) {
+	t.Parallel()
+	r := newRebuilt(t, ofQueues{"quorum", false}, 500*time.Millisecond)
+	r.Bind("feed", "more.#", "exchange", r.entry())
+	var mutex sync.Mutex
+	var closed bool
+	through := harness.WithoutAMQP(t, r.Vhost.Broker)
+	through.Endpoint = harness.NewGateway(t, through, nil, func(w http.ResponseWriter, request *http.Request) bool {
+		body, err := io.ReadAll(request.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		request.Body = io.NopCloser(bytes.NewReader(body))
+		mutex.Lock()
+		defer mutex.Unlock()
+		closed = closed || request.Method == http.MethodDelete
+		refused := closed && request.Method == http.MethodPost && bytes.Contains(body, []byte(`"more.#"`)) &&
+			strings.HasSuffix(request.URL.Path, "/e/feed/e/"+r.entry())
+		if refused {
+			w.WriteHeader(http.StatusForbidden)
+		}
+		return refused
+	}).URL
+	failing := r.With(through, harness.Attributes{"max_parallel_requests": 1})
+	given := r.given.With(harness.Attributes{"park_unroutable": false})
+	text := harness.ErrorText(failing.Apply(t.Context(), failing.Plan(t.Context(), given)))
+	harness.MustSay(t, "the error", text, "These steps are left to do", "make them by hand", "the entry, is open",
+		`bind exchange "feed" to exchange "`+r.entry()+`" with key "more.#"`)
+	r.Protocol = failing.With(r.Vhost.Broker, nil)
+	r.MustApply(given)
+	r.MustBeSettled(given)
+	r.config.ParkUnroutable = false
+	r.arrives()
+	want := r.Objects()
+	want.Bind(topologytest.ToExchange("feed", "more.#", r.entry()))
+	r.Bind("feed", "more.#", "exchange", r.entry())
+	r.MustHold(want)
 }
 
 // An update to another delivery exchange breaks off at the deletion of the old one. No later apply knows of that, so

@@ -26,7 +26,8 @@ func TestSymfonyMessenger(t *testing.T) {
 	sent := time.Now()
 	docstest.RunIn(t, "testdata", nil, "", "php", "symfony.php", uri, "tasks.delay-03", "0.0.1.0.billing", "invoice 17")
 	arrival := v.Arrived(arrivals, 1)[0]
-	if wait := arrival.At.Sub(sent); wait < harness.Least(2*time.Second) || !strings.Contains(string(arrival.Body), "invoice 17") {
+	if wait := arrival.At.Sub(sent); wait < harness.Least(2*time.Second) ||
+		!strings.Contains(string(arrival.Body), "invoice 17") {
 		t.Errorf("after %s arrived %q", wait, arrival.Body)
 	}
 }

@@ -59,6 +59,9 @@ func (r *Runner) Run(ctx context.Context, steps plan.Plan) (done []plan.Step, er
 			continue
 		}
 		changed, err := r.phase(ctx, phase.Steps)
+		if err != nil && phase.GoesOn {
+			changed, err = r.goOn(ctx, phase.Steps, err)
+		}
 		done = append(done, changed...)
 		if err == nil {
 			continue

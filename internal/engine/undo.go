@@ -48,6 +48,19 @@ func (r *Runner) undo(
 	return false, &undo
 }
 
+// goOn does the steps of a phase that has failed as far as possible. It does all of them: those that are done change
+// nothing.
+func (r *Runner) goOn(ctx context.Context, steps []plan.Step, failure error) (done []plan.Step, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+	defer cancel()
+	left, err := r.asFarAsPossible(ctx, steps)
+	done = stepsWithout(steps, left)
+	if err == nil {
+		return done, nil
+	}
+	return done, &UndoError{Err: failure, Undo: err, Done: done, Left: left}
+}
+
 // undoTime limits an undo, which goes on when the operation has been canceled. Without AMQP, that of a rebuild of 28
 // levels takes half a minute, and several times as long beside much else.
 const undoTime = 3 * time.Minute

@@ -1,7 +1,6 @@
 package plan_test
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -112,10 +111,10 @@ func TestPolicyIsUndone(t *testing.T) {
 				before := b.Snapshot()
 				failAt(b, i)
 				err := b.Run(todo)
-				if !errors.Is(err, errInjected) {
+				if !failed(todo, i, err) {
 					t.Fatalf("step %d fails with %v", i, err)
 				}
-				if hasUndo(todo, i) {
+				if phaseOf(todo, i).Undo != nil {
 					tried++
 					same(t, b.Snapshot(), before, fmt.Sprintf("after step %d, %s", i, todo.Steps()[i]))
 				}
@@ -125,17 +124,6 @@ func TestPolicyIsUndone(t *testing.T) {
 			}
 		})
 	}
-}
-
-// hasUndo tells whether a step of a plan is undone with the phase it is in, before anything is open.
-func hasUndo(todo plan.Plan, step int) bool {
-	for _, phase := range todo {
-		if step < len(phase.Steps) {
-			return phase.Undo != nil
-		}
-		step -= len(phase.Steps)
-	}
-	return false
 }
 
 // A create is undone by what it has done, wherever it fails.

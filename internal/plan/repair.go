@@ -210,7 +210,7 @@ func (d repair) recreateExchange(name string) Plan {
 	plan = append(plan,
 		Phase{Steps: remove, Undo: undo},
 		Phase{Steps: []Step{DeclareExchange{Exchange: want}}, Undo: undo})
-	return plan.then(d.bindAgain(func(b topology.Binding) bool {
+	return plan.goingOn(d.bindAgain(func(b topology.Binding) bool {
 		if d.leadsToWrongQueue(b) && !d.actual.Bindings.Has(b) {
 			return false // nothing new goes into a queue that has to be empty soon
 		}
@@ -231,7 +231,7 @@ func (d repair) recreateQueue(name string) Plan {
 			plan = append(plan, Phase{Steps: steps, Undo: undo})
 		}
 	}
-	return plan.then(d.bindAgain(leadsHere)...).recreating(topology.QueueObject(name))
+	return plan.goingOn(d.bindAgain(leadsHere)...).recreating(topology.QueueObject(name))
 }
 
 // verifyRecreatable checks that the queue is empty, and with it the queues whose messages could get

@@ -122,8 +122,9 @@ func TestDiffFinishesWhatBrokeOff(t *testing.T) {
 		if len(todo) == 0 {
 			return
 		}
-		failAt(b, rapid.IntRange(0, len(todo.Steps())-1).Draw(t, "failing step"))
-		if err := b.Run(todo); !errors.Is(err, errInjected) {
+		step := rapid.IntRange(0, len(todo.Steps())-1).Draw(t, "failing step")
+		failAt(b, step)
+		if err := b.Run(todo); !failed(todo, step, err) {
 			t.Fatalf("got %v", err)
 		}
 		b.Before = nil

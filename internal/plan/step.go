@@ -36,6 +36,9 @@ type Phase struct {
 	// Needs names objects without which the phase would do harm. The phase is left out where it is refused to recreate
 	// one of them. In an undo, it is left out where it is refused to declare one of them or to bind it onwards.
 	Needs []string
+	// GoesOn is set where the phase makes bindings again that no later plan knows of. After a failure, and after the
+	// operation was canceled, all steps are tried that may still succeed.
+	GoesOn bool
 }
 
 // Step is one thing to do on a broker. It says in one line what that is.
@@ -381,6 +384,14 @@ func (p Plan) then(steps ...Step) Plan {
 		return p
 	}
 	return append(p, Phase{Steps: steps})
+}
+
+// goingOn appends a phase that goes on, unless it is empty.
+func (p Plan) goingOn(steps ...Step) Plan {
+	if len(steps) == 0 {
+		return p
+	}
+	return append(p, Phase{Steps: steps, GoesOn: true})
 }
 
 func touches(b topology.Binding, exchange string) bool {

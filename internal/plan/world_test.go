@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -70,6 +71,23 @@ func failAt(b *plantest.Broker, number int) {
 		}
 		return nil
 	}
+}
+
+// failed tells whether a plan ended as it has to whose step with the number failed once. One of a phase that goes on is
+// tried again.
+func failed(todo plan.Plan, number int, err error) bool {
+	return phaseOf(todo, number).GoesOn && err == nil || errors.Is(err, errInjected)
+}
+
+// phaseOf is the phase of the step with the number.
+func phaseOf(todo plan.Plan, number int) (phase plan.Phase) {
+	for _, phase = range todo {
+		if number < len(phase.Steps) {
+			break
+		}
+		number -= len(phase.Steps)
+	}
+	return phase
 }
 
 // same compares what two brokers have.

@@ -62,7 +62,18 @@ func (s Subject) WouldNotBeReplaced(ctx context.Context, err error) diag.Diagnos
 
 // Failed turns an error of the broker into a diagnostic that says which operation on what it ended.
 func (s Subject) Failed(verb string, err error) diag.Diagnostic {
-	return failed(verb, s.Kind, s.String(), err)
+	d := failed(verb, s.Kind, s.String(), err)
+	if undo, is := errors.AsType[*engine.UndoError](err); is && slices.ContainsFunc(undo.Left, s.bindsForOthers) {
+		return withMore(d, "Bindings of other applications are among these steps. No later apply makes "+
+			"them: make them by hand.")
+	}
+	return d
+}
+
+// bindsForOthers tells whether a step makes a binding of an exchange that is not the subject's.
+func (s Subject) bindsForOthers(step plan.Step) bool {
+	bind, is := step.(plan.Bind)
+	return is && !s.Desired.Owns(bind.Binding.Source)
 }
 
 // unusable is for a delivery exchange that the resource does not create.
