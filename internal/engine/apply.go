@@ -72,7 +72,7 @@ func (e *Engine) Preview(ctx context.Context, c Change) []Problem {
 	switch {
 	case err != nil && o.isCreate():
 		return e.unusable(ctx, err)
-	case c.Options.Replaces && rabbit.IsKind(err, rabbit.VhostNotFound):
+	case c.Options.Replaces && rabbit.IsKind(err, rabbit.VhostNotFound), rabbit.IsKind(err, rabbit.Forbidden):
 		refusal = err
 	}
 	problems := o.problems

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
 	"slices"
 	"strings"
@@ -472,6 +473,44 @@ func TestPreviewWithoutAnswer(t *testing.T) {
 	cancel()
 	if got := told(e.Preview(over, change)) + told(e.Preview(t.Context(), change)); got != "" {
 		t.Errorf("after silence, it asks again, and says %q", got)
+	}
+}
+
+// Where a gateway keeps the policies back, a plan says of each change to a policy that the apply will be refused.
+func TestPreviewWithoutPolicies(t *testing.T) {
+	w := newWorld(t)
+	server, err := url.Parse(w.broker.Endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	behind := httputil.NewSingleHostReverseProxy(server)
+	gateway := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "policies/") {
+			rw.WriteHeader(http.StatusForbidden)
+			return
+		}
+		behind.ServeHTTP(rw, r)
+	}))
+	t.Cleanup(gateway.Close)
+	e := engine.New(connect(t, w.broker, gateway.URL))
+	before := setting(one("e", "q"), "own", 1, topology.Arguments{"alternate-exchange": "d"})
+	after := setting(one("e", "q"), "own", 2, topology.Arguments{"alternate-exchange": "d"})
+	w.has(before)
+	for name, c := range map[string]engine.Change{
+		"update":      w.change(before, after, engine.Options{}),
+		"rebuild":     w.change(before, after, engine.Options{Rebuild: true}),
+		"replacement": w.change(nothing, after, engine.Options{Replaces: true, Own: before}),
+	} {
+		if got := told(e.Preview(t.Context(), c)); !strings.HasPrefix(got, "refused: permission denied") {
+			t.Errorf("%s: it says %q", name, got)
+		}
+		if _, err := e.Apply(t.Context(), c); !c.Options.Replaces && !rabbit.IsKind(err, rabbit.Forbidden) {
+			t.Errorf("%s: the apply ends with %v", name, err)
+		}
+	}
+	without := w.change(one("e", "q"), one("e", "q"), engine.Options{})
+	if got := told(e.Preview(t.Context(), without)); got != "" {
+		t.Errorf("without a policy, it says %q", got)
 	}
 }
 
