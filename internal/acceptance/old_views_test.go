@@ -122,13 +122,12 @@ func (o oldView) mayMiss() []string {
 	switch {
 	case o.Verb == "create":
 		return []string{anotherOwner}
-	case o.Verb == "update" && o.TypeName != harness.DestinationType: // its delivery exchange is gone
+	case o.TypeName == harness.DestinationType:
+		return []string{aMessage, aBinding}
+	case o.Verb == "update": // its delivery exchange is gone
 		return []string{aMessage}
 	}
-	if o.Verb == "destroy" && o.TypeName != harness.DestinationType {
-		return []string{aMessage, aBinding, anotherOwner}
-	}
-	return []string{aMessage, aBinding}
+	return []string{aMessage, aBinding, anotherOwner}
 }
 
 // prepare is the broker and the state as they are before the operation.
@@ -228,13 +227,11 @@ func (o oldView) mustLoseNothing(t *testing.T) (isStruck bool) {
 	return a.Proxy.HasStruck()
 }
 
-// takeOver has another owner make the same, or adopt it before a destroy.
+// takeOver has another owner make the same, or adopt what is there.
 func (o oldView) takeOver(a *harness.Trial) *harness.Protocol {
 	other, given := harness.NewProtocolOf(a.T, o.TypeName, a.Broker, nil), a.Given
-	if o.Verb == "destroy" {
-		create := o.Interrupted
-		create.Verb = "create"
-		given = create.Prepare(a.Vhost).Given.With(harness.Attributes{"adopt": true})
+	if o.Verb != "create" {
+		given = a.Held.With(harness.Attributes{"adopt": true})
 	}
 	other.MustApply(given)
 	return other

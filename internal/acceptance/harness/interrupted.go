@@ -87,6 +87,7 @@ type Trial struct {
 	*Vhost
 	Sound   *Protocol // has the way to the broker without the proxy
 	Proxy   *FaultProxy
+	Held    Attributes // before the operation; nil for a create
 	Given   Attributes // after the operation; nil for a destroy
 	Desired topology.Topology
 	Before  topology.Topology
@@ -106,6 +107,13 @@ func (o Interrupted) Prepare(v *Vhost) *Trial {
 	return a
 }
 
+// hold makes what there is before the operation.
+func (a *Trial) hold(given Attributes) {
+	a.T.Helper()
+	a.Held = given
+	a.Sound.MustApply(given)
+}
+
 func (o Interrupted) prepareLadder(a *Trial) {
 	a.T.Helper()
 	given := Attributes{"vhost": a.Name, "name": "t", "delays": TextList("1h", "2h"), "queue_type": string(o.QueueType)}
@@ -116,19 +124,19 @@ func (o Interrupted) prepareLadder(a *Trial) {
 		a.Given, a.Desired = given, ExpandLadder(a.T, config)
 	case "update":
 		// A delay goes, one comes, and something else is to be repaired.
-		a.Sound.MustApply(given)
+		a.hold(given)
 		a.Do(plan.DeleteExchange{Name: "t.delivery"},
 			plan.DeleteQueue{Queue: ExpandLadder(a.T, config).Queues["t.delay-2h"]})
 		config.Delays = []string{"2h", "3h"}
 		a.Given, a.Desired = given.With(Attributes{"delays": TextList("2h", "3h")}), ExpandLadder(a.T, config)
 		NoErrors(a.T, a.Sound.Refresh(a.T.Context()))
 	case "rebuild":
-		a.Sound.MustApply(given)
+		a.hold(given)
 		config.DeadLetterRoutingKey, config.Delays = "late", []string{"2h", "3h"}
 		a.Given = given.With(Attributes{"dead_letter_routing_key": "late", "delays": TextList("2h", "3h")})
 		a.Desired = ExpandLadder(a.T, config)
 	case "destroy":
-		a.Sound.MustApply(given)
+		a.hold(given)
 	}
 }
 
@@ -141,14 +149,14 @@ func (o Interrupted) prepareCascade(a *Trial) {
 		a.Given, a.Desired = given, Expand(v.T, config)
 	case "update":
 		// Something of each kind is to be done: bind, unbind, declare an exchange and a queue, recreate a queue.
-		a.Sound.MustApply(given)
+		a.hold(given)
 		o.Damage(v, Expand(v.T, config))
 		config.Lookahead, config.StrictKeys = 1, false
 		a.Given, a.Desired = given.With(Attributes{"lookahead": 1, "strict_keys": false}), Expand(v.T, config)
 		NoErrors(v.T, a.Sound.Refresh(v.T.Context()))
 	case "rebuild":
 		// The delivery exchange has to be recreated, or there are other queues, or both.
-		a.Sound.MustApply(given)
+		a.hold(given)
 		switch {
 		case o.Base == 0:
 			config.QueueName, config.ParkUnroutable = "q.%s", false
@@ -162,13 +170,13 @@ func (o Interrupted) prepareCascade(a *Trial) {
 		}
 		a.Given, a.Desired = given, Expand(v.T, config)
 	case "destroy":
-		a.Sound.MustApply(given)
+		a.hold(given)
 	case "grow":
 		// A queue of each of two levels comes, or goes.
-		a.Sound.MustApply(given.With(Attributes{"max_delay": "20m"}))
+		a.hold(given.With(Attributes{"max_delay": "20m"}))
 		a.Given, a.Desired = given, Expand(v.T, config)
 	case "shrink":
-		a.Sound.MustApply(given)
+		a.hold(given)
 		config.MaxDelay = 20 * time.Minute
 		a.Given, a.Desired = given.With(Attributes{"max_delay": "20m"}), Expand(v.T, config)
 	}
