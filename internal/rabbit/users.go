@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -56,10 +57,9 @@ func (v *Vhost) Users(ctx context.Context, exchange string) ([]string, error) {
 // Bound are the bindings of an exchange, in words.
 func (v *Vhost) Bound(ctx context.Context, exchange string) ([]string, error) {
 	bindings, err := v.BindingsFrom(ctx, exchange)
-	var lines []string
-	for _, b := range topology.Plain(bindings) {
-		lines = append(lines, fmt.Sprintf("%s %q, bound with key %q", b.DestinationType, b.Destination, b.RoutingKey))
-	}
+	lines := plaintext.Texts(topology.Plain(bindings), func(b topology.Binding) string {
+		return fmt.Sprintf("%s %q, bound with key %q", b.DestinationType, b.Destination, b.RoutingKey)
+	})
 	slices.Sort(lines)
 	return lines, err
 }

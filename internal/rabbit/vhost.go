@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit/transport"
 )
 
@@ -103,7 +104,8 @@ func (v *Vhost) looking() string { return fmt.Sprintf("look at vhost %q", v.name
 func (c *Client) Vhosts(ctx context.Context) ([]string, error) {
 	call := c.http.Call(ctx)
 	call.Judge = patient
-	var vhosts []struct{ Name string }
+	type vhost struct{ Name string }
+	var vhosts []vhost
 	_, err := call.Do(http.MethodGet, "vhosts?columns=name", nil, &vhosts)
 	if transport.IsNotFound(err) || err == nil && vhosts == nil {
 		err = transport.Unlike("/api/vhosts", errors.Join(errors.New("it is no list of vhosts"), err))
@@ -111,10 +113,7 @@ func (c *Client) Vhosts(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, c.failed("list the vhosts", err)
 	}
-	names := make([]string, len(vhosts))
-	for i, v := range vhosts {
-		names[i] = v.Name
-	}
+	names := plaintext.Texts(vhosts, func(v vhost) string { return v.Name })
 	slices.Sort(names)
 	return names, nil
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -37,10 +39,7 @@ func (e End) String() string {
 	if len(e.Keys) == 0 {
 		return topology.ExchangeObject(e.Exchange) + " has no binding"
 	}
-	var keys []string
-	for _, key := range e.Keys[:min(len(e.Keys), mostKeys)] {
-		keys = append(keys, fmt.Sprintf("%q", key))
-	}
+	keys := plaintext.Texts(e.Keys[:min(len(e.Keys), mostKeys)], strconv.Quote)
 	if more := len(e.Keys) - mostKeys; more > 0 {
 		keys = append(keys, fmt.Sprintf("and %d more", more))
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -127,15 +128,11 @@ func OtherLevels(d delay.Destination, there map[int]bool) diag.Diagnostics {
 	if d.Match != delay.Exact || d.Levels == 0 || len(there) == 0 || there[d.Levels] {
 		return nil
 	}
-	var texts []string
-	for _, levels := range slices.Sorted(maps.Keys(there)) {
-		texts = append(texts, fmt.Sprint(levels))
-	}
 	return diag.Diagnostics{WarningOn("levels", aboutWay("Levels are not those of the cascade", d),
 		"The cascades and ladders that end in exchange %q in vhost %q have this number of levels: %s. The "+
 			"destination has levels = %d. Its key matches none of the messages for %q, so that they are unroutable. "+
 			"Give length(<cascade>.units), or the attribute levels of a ladder.", d.DeliveryExchange, d.Vhost,
-		strings.Join(texts, ", "), d.Levels, d.Address)}
+		plaintext.Join(slices.Sorted(maps.Keys(there)), ", ", strconv.Itoa), d.Levels, d.Address)}
 }
 
 // PassesOn warns of a binding that one destination lets go of and another one makes, in one plan.

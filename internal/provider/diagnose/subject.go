@@ -382,10 +382,8 @@ func (s Subject) DelaysRemoved(lost []topology.Queue, parks bool) diag.Diagnosti
 
 // KeysRemoved says what publishers see when delays of a ladder get other keys. Lost are the old ones by label.
 func (s Subject) KeysRemoved(lost map[string]string, parks bool) diag.Diagnostics {
-	var lines []string
-	for _, label := range slices.Sorted(maps.Keys(lost)) {
-		lines = append(lines, fmt.Sprintf("%q for the delay %s", lost[label], label))
-	}
+	lines := plaintext.Texts(slices.Sorted(maps.Keys(lost)),
+		func(label string) string { return fmt.Sprintf("%q for the delay %s", lost[label], label) })
 	return ifAny(lines, WarningOn("binding_keys", s.about("Keys are removed"), "The apply unbinds these keys:\n\n"+
 		"  %s\n\nA message that no other key fits is %s from then on. To move publishers without that, first add a "+
 		"delay that is 1 ms longer, with the new key. Remove the old one when nobody uses its key any more.",

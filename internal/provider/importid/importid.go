@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -15,19 +16,13 @@ import (
 // part percent-encoded, but for the "*" of keys, which need it neither in a URL nor within quotes.
 func Binding(vhost string, b topology.Binding) string {
 	parts := []string{vhost, b.Source, string(b.DestinationType), b.Destination, b.RoutingKey}
-	for i, part := range parts {
-		parts[i] = strings.ReplaceAll(url.PathEscape(part), "%2A", "*")
-	}
-	return strings.Join(parts, "/")
+	return plaintext.Join(parts, "/",
+		func(part string) string { return strings.ReplaceAll(url.PathEscape(part), "%2A", "*") })
 }
 
 // Bindings are the IDs of several.
 func Bindings(vhost string, bindings []topology.Binding) []string {
-	ids := make([]string, len(bindings))
-	for i, b := range bindings {
-		ids[i] = Binding(vhost, b)
-	}
-	return ids
+	return plaintext.Texts(bindings, func(b topology.Binding) string { return Binding(vhost, b) })
 }
 
 // ParseBinding reads what Binding has written.
