@@ -96,12 +96,11 @@ func names() []string {
 func onData(
 	measure func(context.Context, *dataplane.Bench, settings) error,
 ) func(context.Context, *brokertest.Broker, *sample.Recorder, settings) error {
-	return func(ctx context.Context, b *brokertest.Broker, r *sample.Recorder, s settings) (err error) {
+	return func(ctx context.Context, b *brokertest.Broker, r *sample.Recorder, s settings) error {
 		bench, err := dataplane.New(b, r)
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, bench.Close()) }()
 		return measure(ctx, bench, s)
 	}
 }

@@ -48,7 +48,6 @@ func connect(t *testing.T, b *brokertest.Broker, endpoint string) *rabbit.Client
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
 

@@ -149,6 +149,5 @@ func withAnswers(t *testing.T, handle http.HandlerFunc) *rabbit.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = client.Close() })
 	return client
 }

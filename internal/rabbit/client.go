@@ -144,12 +144,6 @@ func (v *Vhost) Name() string { return v.name }
 // Client is the broker that has the vhost.
 func (v *Vhost) Client() *Client { return v.client }
 
-// Close gives up the connections that are kept alive.
-func (c *Client) Close() error {
-	c.http.Close()
-	return nil
-}
-
 // MaxParallelRequests is how many requests may be under way.
 func (c *Client) MaxParallelRequests() int { return c.http.MaxParallelRequests() }
 

@@ -55,6 +55,5 @@ func clientOf(t *testing.T, server *httptest.Server) *rabbit.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = client.Close() })
 	return client
 }

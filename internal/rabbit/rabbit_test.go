@@ -31,7 +31,6 @@ func clientFor(t testing.TB, b *brokertest.Broker, with ...func(*rabbit.Config))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
 

@@ -63,7 +63,6 @@ func client(t *testing.T, endpoint string, with ...func(*rabbit.Config)) *rabbit
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 

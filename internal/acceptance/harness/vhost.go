@@ -259,7 +259,6 @@ func client(t testing.TB, b *brokertest.Broker) *rabbit.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 

@@ -206,7 +206,7 @@ func (b *Bench) steps(ctx context.Context, levels, round int) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(bench.Steps(ctx, levels, round), bench.Close())
+	return bench.Steps(ctx, levels, round)
 }
 
 // life creates, plans, imports and destroys a subject.

@@ -34,7 +34,7 @@ type Bench struct {
 	nodes    []*brokertest.Member // of a cluster
 }
 
-// New returns a Bench that has to be closed.
+// New returns a Bench of the broker.
 func New(b *brokertest.Broker, recorder *sample.Recorder) (*Bench, error) {
 	client, err := rabbit.New(rabbit.Config{Endpoint: b.Endpoint, Username: b.Username, Password: b.Password,
 		AMQPURI: b.AMQPURI, BindsAtOnce: true, // nobody kills the broker, and its own time is measured
@@ -44,9 +44,6 @@ func New(b *brokertest.Broker, recorder *sample.Recorder) (*Bench, error) {
 	}
 	return &Bench{broker: b, client: client, recorder: recorder}, nil
 }
-
-// Close gives up the connections.
-func (b *Bench) Close() error { return b.client.Close() }
 
 // add records a sample of this broker.
 func (b *Bench) add(s sample.Sample) error {

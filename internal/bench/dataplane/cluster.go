@@ -40,12 +40,11 @@ const InCluster = ", in a cluster"
 // Cluster compares cascades with all leaders on one node and with leaders on all nodes. It measures the rate of
 // publishers on all nodes, the lateness at an even rate, and the pause when the first node fails. All cascades are
 // declared through that node. Publisher and consumer are connected to the second.
-func Cluster(ctx context.Context, c *brokertest.Cluster, recorder *sample.Recorder, o ClusterOptions) (err error) {
+func Cluster(ctx context.Context, c *brokertest.Cluster, recorder *sample.Recorder, o ClusterOptions) error {
 	b, err := newInCluster(c, recorder)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, b.Close()) }()
 	if err := b.in(ctx, func(ctx context.Context, s *space) error { return s.publishInCluster(ctx, o) }); err != nil {
 		return fmt.Errorf("publish: %w", err)
 	}
@@ -72,12 +71,11 @@ func Cluster(ctx context.Context, c *brokertest.Cluster, recorder *sample.Record
 
 // ClusterIdle compares layouts that hold no message: their memory, the time without leaders when the first node fails,
 // and the time until that is back.
-func ClusterIdle(ctx context.Context, c *brokertest.Cluster, recorder *sample.Recorder, o ClusterOptions) (err error) {
+func ClusterIdle(ctx context.Context, c *brokertest.Cluster, recorder *sample.Recorder, o ClusterOptions) error {
 	b, err := newInCluster(c, recorder)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, b.Close()) }()
 	if err := b.idle(ctx, InCluster, o.Layouts, 1, o.Rounds); err != nil {
 		return err
 	}

@@ -159,9 +159,6 @@ func (config Config) headers() (http.Header, error) {
 	return headers, nil
 }
 
-// Close gives up the connections that are kept alive.
-func (t *Transport) Close() { t.base.CloseIdleConnections() }
-
 // MaxParallelRequests is how many requests may be under way.
 func (t *Transport) MaxParallelRequests() int { return cap(t.slots) }
 
