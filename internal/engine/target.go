@@ -158,7 +158,7 @@ func (t *target) VerifyAllowed(ctx context.Context, s plan.VerifyAllowed) error 
 	_, err := s.Step.Do(once, t)
 	if refused, is := errors.AsType[*rabbit.Error](err); is && refused.Kind == rabbit.Forbidden {
 		// The permissions of a vhost that is being deleted go before it.
-		if gone := t.vhost.Confirm(ctx); rabbit.IsKind(gone, rabbit.VhostNotFound) {
+		if _, gone := t.vhost.Confirm(ctx); rabbit.IsKind(gone, rabbit.VhostNotFound) {
 			return gone
 		}
 		return &rabbit.Error{Kind: rabbit.Forbidden, Op: fmt.Sprintf("%s in vhost %q", s, t.vhost.Name()),

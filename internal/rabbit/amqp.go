@@ -68,7 +68,7 @@ func (v *Vhost) LookForAMQP(ctx context.Context) error {
 		conn.Close()
 		return nil
 	}
-	if _, missing := v.confirm(ctx); missing != nil {
+	if _, missing := v.Confirm(ctx); missing != nil {
 		v.client.amqpLookedAt.Store(!IsBarred(missing) && !IsKind(missing, VhostNotFound))
 		return nil
 	}

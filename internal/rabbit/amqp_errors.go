@@ -15,7 +15,7 @@ import (
 // NotUsable is for a given address for AMQP where no connection can be opened, although queues have to be counted. If
 // the vhost is gone, it says that.
 func (v *Vhost) NotUsable(ctx context.Context, err error) error {
-	if _, missing := v.confirm(ctx); missing != nil {
+	if _, missing := v.Confirm(ctx); missing != nil {
 		return missing
 	}
 	return v.notUsable(ctx, err)

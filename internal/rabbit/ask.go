@@ -35,7 +35,7 @@ func (v *Vhost) ask(ctx context.Context, question func(*transport.Call) error) e
 	go func() { other <- v.client.identify(ctx) }()
 	err := v.askThere(ctx, question)
 	if transport.IsNotFound(err) {
-		if _, err = v.confirm(ctx); err == nil {
+		if _, err = v.Confirm(ctx); err == nil {
 			err = v.askThere(ctx, question)
 		}
 	}

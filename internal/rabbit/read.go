@@ -210,7 +210,7 @@ func (v *Vhost) exchanges(ctx context.Context) ([]exchangeInfo, error) {
 	var exchanges []exchangeInfo
 	err := v.get(ctx, &exchanges, exchangeQuery, "exchanges", v.name)
 	if err == nil && !slices.ContainsFunc(exchanges, func(e exchangeInfo) bool { return e.Name == everywhere }) {
-		if _, err := v.confirm(ctx); err != nil { // it is being deleted
+		if _, err := v.Confirm(ctx); err != nil { // it is being deleted
 			return nil, err
 		}
 		err = transport.Unlike("a list of exchanges", fmt.Errorf("%s is not in it", everywhere))
@@ -390,7 +390,7 @@ func (v *Vhost) BindingsFrom(ctx context.Context, exchange string) ([]topology.B
 	if err != nil || len(bindings) > 0 {
 		return bindings, err
 	}
-	starts, err := v.confirm(ctx)
+	starts, err := v.Confirm(ctx)
 	if err == nil && starts {
 		bindings, _, err = v.BindingsThere(ctx, exchange)
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // The package transport repeats a request that fails in a way that may pass. The Judge of a call decides what an
-// answer 401, 403 or 404 of a vhost means. Judges are here, in vhost.go (confirm) and in write.go (judge). RabbitMQ
+// answer 401, 403 or 404 of a vhost means. Judges are here, in vhost.go (Confirm) and in write.go (judge). RabbitMQ
 // answers 404 to everything for some moments when it starts and stops (TestRestart). While a vhost is deleted, it
 // answers as for one that the user may not use (3.10 to 4.3, TestVhostIsDeletedMeanwhile).
 

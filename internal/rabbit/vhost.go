@@ -17,10 +17,11 @@ import (
 // everywhere is an exchange that every vhost has and that cannot be deleted.
 const everywhere = "amq.direct"
 
-// confirm makes sure that the answer 404 means a missing object, once the broker has started, and tells whether it did
-// so only now. The answer also comes for a wrong base path and for a vhost that does not exist. Since 4.3 it also comes
-// for a vhost that the user may not use.
-func (v *Vhost) confirm(ctx context.Context) (starts bool, err error) {
+// Confirm makes sure that the vhost is there, so that the answer 404 means a missing object. It waits until the broker
+// has started, and tells whether it did so only now. The answer also comes for a wrong base path and for a vhost that
+// does not exist. Since 4.3 it also comes for a vhost that the user may not use. While RabbitMQ deletes a vhost, it
+// waits some seconds for the end.
+func (v *Vhost) Confirm(ctx context.Context) (starts bool, err error) {
 	call := v.client.http.Call(ctx)
 	call.Judge = func(r *transport.Refusal) (worth time.Duration, err error) {
 		if r.Status != http.StatusNotFound {
@@ -46,12 +47,6 @@ func (v *Vhost) confirm(ctx context.Context) (starts bool, err error) {
 		return false, v.client.failed(v.looking(), err)
 	}
 	return call.IsRepeated(), nil
-}
-
-// Confirm makes sure that the vhost is there. While RabbitMQ deletes a vhost, Confirm waits some seconds for the end.
-func (v *Vhost) Confirm(ctx context.Context) error {
-	_, err := v.confirm(ctx)
-	return err
 }
 
 // verifyManagement makes sure that the endpoint is a management API, and tells whether it starts now.

@@ -205,14 +205,14 @@ func (w writing) judge(ctx context.Context, v *Vhost, r *transport.Refusal) (wor
 		return startingTime, nil
 	case r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden:
 		// The permissions of a vhost that is being deleted may go before it.
-		if _, gone := v.confirm(ctx); IsBarred(gone) || IsKind(gone, VhostNotFound) {
+		if _, gone := v.Confirm(ctx); IsBarred(gone) || IsKind(gone, VhostNotFound) {
 			return 0, gone
 		}
 		return 0, nil
 	case r.Status != http.StatusNotFound:
 		return 0, nil
 	}
-	starts, err := v.confirm(ctx)
+	starts, err := v.Confirm(ctx)
 	if err == nil && !starts {
 		starts, err = w.hasAll(ctx, v)
 	}
