@@ -234,22 +234,8 @@ func Texts[C any](of func(*C) *[]string) *Field[C] {
 		schema: func(a *Attribute[C]) schema.Attribute {
 			return schema.ListAttribute{Required: true, ElementType: types.StringType, MarkdownDescription: a.Doc}
 		},
-		read: func(c *C, value attr.Value) {
-			given, _ := value.(types.List)
-			*of(c) = nil
-			for _, element := range given.Elements() {
-				if known, ok := element.(types.String); ok && !known.IsUnknown() {
-					*of(c) = append(*of(c), known.ValueString())
-				}
-			}
-		},
-		show: func(c *C) attr.Value {
-			elements := make([]attr.Value, len(*of(c)))
-			for i, each := range *of(c) {
-				elements[i] = types.StringValue(each)
-			}
-			return types.ListValueMust(types.StringType, elements)
-		},
+		read: func(c *C, value attr.Value) { *of(c) = tfvalue.TextsIn(value) },
+		show: func(c *C) attr.Value { return tfvalue.TextsValue(*of(c)) },
 	}
 }
 

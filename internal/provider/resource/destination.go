@@ -220,7 +220,8 @@ func sayOfDestination(
 	stays.Binding = bindingOf(has.Desired)
 	var unfinished *engine.UnfinishedError
 	if c.before != nil && errors.As(err, &unfinished) && unfinished.Undo == nil && result.There != nil {
-		diags.Append(stays.LeftBehind(leftovers(showLeftovers(&has, *result.There, c.before[leftoverBindings])))...)
+		left := showLeftovers(&has, *result.There, c.before[leftoverBindings])
+		diags.Append(stays.LeftBehind(tfvalue.TextsIn(left))...)
 	}
 	if c.before != nil && c.after != nil && !c.before["triggers"].Equal(c.after["triggers"]) {
 		expected := func(p engine.Problem) bool { return p.Code == engine.Unplanned }

@@ -14,6 +14,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/importid"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -36,23 +37,9 @@ func showLeftovers(x *attribute.Resolved[delay.Destination], there topology.Topo
 	if len(left) == 0 {
 		return types.ListNull(types.StringType)
 	}
-	ordered := slices.DeleteFunc(leftovers(before), func(id string) bool { return !slices.Contains(left, id) })
+	ordered := slices.DeleteFunc(tfvalue.TextsIn(before), func(id string) bool { return !slices.Contains(left, id) })
 	left = slices.DeleteFunc(left, func(id string) bool { return slices.Contains(ordered, id) })
-	var ids []attr.Value
-	for _, id := range slices.Concat(ordered, left) {
-		ids = append(ids, types.StringValue(id))
-	}
-	return types.ListValueMust(types.StringType, ids)
-}
-
-// leftovers reads leftover_bindings.
-func leftovers(value attr.Value) (ids []string) {
-	given, _ := value.(types.List)
-	for _, each := range given.Elements() {
-		text, _ := each.(types.String)
-		ids = append(ids, text.ValueString())
-	}
-	return ids
+	return tfvalue.TextsValue(slices.Concat(ordered, left))
 }
 
 // owner is what the private state keeps of a destination: which bindings are its own.
@@ -80,7 +67,7 @@ func own(
 			o.Mark = marked[0].DestinationMark()
 		}
 	}
-	left := leftovers(state[leftoverBindings])
+	left := tfvalue.TextsIn(state[leftoverBindings])
 	for _, id := range append([]string{importid.Binding(x.Config.Vhost, bindingOf(x.Desired))}, left...) {
 		_, b, err := importid.ParseBinding(id)
 		if err != nil {

@@ -198,7 +198,8 @@ var ladderAttributes = []attribute.Attribute[delay.LadderConfig]{
 		Field:  attribute.Texts(func(c *delay.LadderConfig) *[]string { return &c.Delays }),
 		SameBy: []string{"delays"},
 		Same: func(_ *delay.LadderConfig, planned, state attr.Value) bool {
-			return slices.Equal(sortedTexts(planned), sortedTexts(state))
+			sorted := func(list attr.Value) []string { return slices.Sorted(slices.Values(tfvalue.TextsIn(list))) }
+			return slices.Equal(sorted(planned), sorted(state))
 		},
 		Doc: "The delays, such as `[\"5s\", \"30s\", \"5m\", \"1h\"]`: durations of whole milliseconds up to ten " +
 			"years (`87600h`), without a dot. A delay, exactly as written, is the first word of the routing keys " +
@@ -261,17 +262,6 @@ func takesTwoWays(before, after topology.Topology) bool {
 		}
 	}
 	return false
-}
-
-// sortedTexts are the elements of a list whose order means nothing.
-func sortedTexts(value attr.Value) (texts []string) {
-	list, _ := value.(types.List)
-	for _, element := range list.Elements() {
-		text, _ := element.(types.String)
-		texts = append(texts, text.ValueString())
-	}
-	slices.Sort(texts)
-	return texts
 }
 
 // FindLadders are the ladders of a vhost.

@@ -112,6 +112,26 @@ func TextOrNull[T ~string](text T) types.String {
 	return types.StringValue(string(text))
 }
 
+// TextsIn are the texts of a list, without those that are not known.
+func TextsIn(list attr.Value) (texts []string) {
+	given, _ := list.(types.List)
+	for _, each := range given.Elements() {
+		if text, _ := each.(types.String); !text.IsUnknown() {
+			texts = append(texts, text.ValueString())
+		}
+	}
+	return texts
+}
+
+// TextsValue is a list of texts.
+func TextsValue(texts []string) types.List {
+	values := make([]attr.Value, len(texts))
+	for i, text := range texts {
+		values[i] = types.StringValue(text)
+	}
+	return types.ListValueMust(types.StringType, values)
+}
+
 // TextsByKey is a map of texts, null for none.
 func TextsByKey(texts map[string]string) types.Map {
 	if texts == nil {
