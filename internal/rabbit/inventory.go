@@ -3,6 +3,8 @@ package rabbit
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 	"golang.org/x/sync/errgroup"
@@ -17,17 +19,10 @@ import (
 func (v *Vhost) Inventory(ctx context.Context, worth func(topology.Exchange) bool) (topology.Topology, error) {
 	v = &Vhost{client: v.client, name: v.name, isListed: true}
 	there := topology.New()
-	exchanges, err := v.exchanges(ctx)
-	if err != nil {
+	var err error
+	there.Exchanges, err = v.Exchanges(ctx)
+	if err != nil || !slices.ContainsFunc(slices.Collect(maps.Values(there.Exchanges)), worth) {
 		return there, err
-	}
-	goOn := false
-	for _, e := range exchanges {
-		there.Exchanges[e.Name] = e.exchange()
-		goOn = goOn || worth(there.Exchanges[e.Name])
-	}
-	if !goOn {
-		return there, nil
 	}
 	var queues []queueInfo
 	var bindings []rabbithole.BindingInfo
