@@ -118,16 +118,6 @@ func (d destination) checkDelivery(ctx context.Context) (fault, err error) {
 	return nil, nil
 }
 
-// isThere tells whether the queue or exchange exists that the binding leads to.
-func (d destination) isThere(ctx context.Context) (exists bool, err error) {
-	if d.binding.DestinationType == topology.ToQueue {
-		_, exists, err = d.vhost.Queue(ctx, d.binding.Destination)
-	} else {
-		_, exists, err = d.vhost.Exchange(ctx, d.binding.Destination)
-	}
-	return exists, err
-}
-
 // checkNames checks the names by the keys that lead to them and from them.
 func (d destination) checkNames(ctx context.Context) error {
 	delays, err := recognize.Delays(ctx, d.vhost, d.binding.Source)

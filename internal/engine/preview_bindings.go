@@ -50,7 +50,7 @@ func (d destination) preview(ctx context.Context, options Options) (problems []P
 			return nil, err
 		}
 	}
-	there, err := d.isThere(ctx)
+	there, err := d.vhost.HasDestination(ctx, d.binding)
 	if err != nil {
 		return nil, err
 	}

@@ -384,6 +384,16 @@ func (v *Vhost) Queue(ctx context.Context, name string) (topology.Queue, bool, e
 	return q.queue(), exists, err
 }
 
+// HasDestination tells whether the queue or exchange exists that a binding leads to.
+func (v *Vhost) HasDestination(ctx context.Context, b topology.Binding) (exists bool, err error) {
+	if b.DestinationType == topology.ToQueue {
+		_, exists, err = v.Queue(ctx, b.Destination)
+	} else {
+		_, exists, err = v.Exchange(ctx, b.Destination)
+	}
+	return exists, err
+}
+
 // BindingsFrom are the bindings whose source is the exchange.
 func (v *Vhost) BindingsFrom(ctx context.Context, exchange string) ([]topology.Binding, error) {
 	bindings, _, err := v.BindingsThere(ctx, exchange)

@@ -230,12 +230,7 @@ func (w writing) hasAll(ctx context.Context, v *Vhost) (has bool, err error) {
 	if _, has, err = v.Exchange(ctx, w.binding.Source); err != nil || !has {
 		return has, err
 	}
-	if w.binding.DestinationType == topology.ToQueue {
-		_, has, err = v.Queue(ctx, w.binding.Destination)
-	} else {
-		_, has, err = v.Exchange(ctx, w.binding.Destination)
-	}
-	return has, err
+	return v.HasDestination(ctx, *w.binding)
 }
 
 // exists is for what somebody else has made, and nobody had seen before.
