@@ -4,11 +4,9 @@ import (
 	"context"
 
 	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
-	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 )
 
@@ -59,11 +57,7 @@ func cascadeSchema() schema.Schema {
 	}
 }
 
-// readCascade reads the configuration off the broker, and then what there is of it.
-func readCascade(ctx context.Context, client *rabbit.Client, m *observedCascade) diag.Diagnostics {
-	return m.observe(ctx, client, recognize.KindCascade, m.look)
-}
-
+// look reads the configuration off the broker, and then what there is of it.
 func (m *observedCascade) look(ctx context.Context, o *observation) error {
 	found, err := recognize.Cascade(ctx, o.vhost, o.subject.Vhost, o.subject.Desired.Entry)
 	if err != nil {

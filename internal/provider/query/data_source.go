@@ -19,10 +19,16 @@ import (
 func DataSources() []func() datasource.DataSource {
 	return []func() datasource.DataSource{
 		func() datasource.DataSource {
-			return &dataSource[observedCascade]{name: recognize.KindCascade, schema: cascadeSchema(), read: readCascade}
+			return &dataSource[observedCascade]{name: recognize.KindCascade, schema: cascadeSchema(),
+				read: func(ctx context.Context, client *rabbit.Client, m *observedCascade) diag.Diagnostics {
+					return m.observe(ctx, client, recognize.KindCascade, m.look)
+				}}
 		},
 		func() datasource.DataSource {
-			return &dataSource[observedLadder]{name: recognize.KindLadder, schema: ladderSchema(), read: readLadder}
+			return &dataSource[observedLadder]{name: recognize.KindLadder, schema: ladderSchema(),
+				read: func(ctx context.Context, client *rabbit.Client, m *observedLadder) diag.Diagnostics {
+					return m.observe(ctx, client, recognize.KindLadder, m.look)
+				}}
 		},
 		func() datasource.DataSource {
 			return &dataSource[probeModel]{name: "probe", schema: probeSchema(), read: readProbe}

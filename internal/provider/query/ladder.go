@@ -5,11 +5,9 @@ import (
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
-	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 )
 
@@ -55,11 +53,7 @@ func ladderSchema() schema.Schema {
 	}
 }
 
-// readLadder reads the configuration off the broker, and then what there is of it.
-func readLadder(ctx context.Context, client *rabbit.Client, m *observedLadder) diag.Diagnostics {
-	return m.observe(ctx, client, recognize.KindLadder, m.look)
-}
-
+// look reads the configuration off the broker, and then what there is of it.
 func (m *observedLadder) look(ctx context.Context, o *observation) error {
 	ladder, err := recognize.Ladder(ctx, o.vhost, o.subject.Vhost, o.subject.Desired.Entry)
 	if err != nil {
