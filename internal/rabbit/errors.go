@@ -296,8 +296,8 @@ func declarationNeeds(kind topology.DestinationType, name, next string) string {
 }
 
 func bindingNeeds(b topology.Binding) string {
-	return fmt.Sprintf("write on %s %q and read on exchange %q, where topic permissions, if there are any, have to "+
-		"include the key %q", b.DestinationType, b.Destination, b.Source, b.RoutingKey)
+	return fmt.Sprintf("write on %s and read on exchange %q, where topic permissions, if there are any, have to "+
+		"include the key %q", b.DestinationObject(), b.Source, b.RoutingKey)
 }
 
 func withoutCredentials(location string) string {

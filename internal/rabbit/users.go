@@ -58,7 +58,7 @@ func (v *Vhost) Users(ctx context.Context, exchange string) ([]string, error) {
 func (v *Vhost) Bound(ctx context.Context, exchange string) ([]string, error) {
 	bindings, err := v.BindingsFrom(ctx, exchange)
 	lines := plaintext.Texts(topology.Plain(bindings), func(b topology.Binding) string {
-		return fmt.Sprintf("%s %q, bound with key %q", b.DestinationType, b.Destination, b.RoutingKey)
+		return fmt.Sprintf("%s, bound with key %q", b.DestinationObject(), b.RoutingKey)
 	})
 	slices.Sort(lines)
 	return lines, err

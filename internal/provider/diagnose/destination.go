@@ -139,9 +139,8 @@ func OtherLevels(d delay.Destination, there map[int]bool) diag.Diagnostics {
 func (d Destination) PassesOn() diag.Diagnostic {
 	return Warning(d.about("Address passes from one resource to another"),
 		"One resource removes its %s. Another resource makes the same binding. Between the two, or if the apply "+
-			"ends there, messages for the address do not get to %s %q. If both are one destination under another "+
-			"name, write a moved block, which changes nothing on the broker.", d, d.Binding.DestinationType,
-		d.Binding.Destination)
+			"ends there, messages for the address do not get to %s. If both are one destination under another "+
+			"name, write a moved block, which changes nothing on the broker.", d, d.Binding.DestinationObject())
 }
 
 // address is what the destination takes messages for.
@@ -188,7 +187,7 @@ func (d Destination) inFlight(err *engine.WaitingError) diag.Diagnostic {
 	waits := Waiting{Delayed: Tally{err.Messages, err.Uncounted}}
 	fate := fateOnTheWay.of(waits, d.Options.Guard)
 	if to := err.To; to.Source != "" {
-		fate = fmt.Sprintf("Messages that arrive after the apply get to %s %q.", to.DestinationType, to.Destination)
+		fate = fmt.Sprintf("Messages that arrive after the apply get to %s.", to.DestinationObject())
 	} else if d.Options.Guard.Force {
 		fate += " Messages for the address then become unroutable."
 	}
@@ -256,8 +255,7 @@ func (d Destination) notFollowed(err *engine.NotFollowedError) diag.Diagnostic {
 func (d Destination) Overlaps(there []topology.Binding) diag.Diagnostics {
 	var lines []string
 	for _, overlap := range delay.Overlaps(d.Binding, topology.Plain(there)) {
-		other := fmt.Sprintf("%s %q, bound with %q,", overlap.Other.DestinationType, overlap.Other.Destination,
-			overlap.Other.RoutingKey)
+		other := fmt.Sprintf("%s, bound with %q,", overlap.Other.DestinationObject(), overlap.Other.RoutingKey)
 		if overlap.Takes {
 			lines = append(lines, fmt.Sprintf("%s also takes messages for %q", other, d.address()))
 		} else {
@@ -307,7 +305,7 @@ func (d Destination) isGone(there topology.Bindings) string {
 	if lines := d.replacements(there); len(lines) > 0 {
 		return text + "get there by " + strings.Join(lines, ", and ") + "."
 	}
-	return text + fmt.Sprintf("do not get to %s %q.", d.Binding.DestinationType, d.Binding.Destination)
+	return text + fmt.Sprintf("do not get to %s.", d.Binding.DestinationObject())
 }
 
 // Unmarked warns of an import of a binding that no destination has made, and of the same ones that destinations have.

@@ -199,15 +199,12 @@ var destinationAttributes = []attribute.Attribute[delay.Destination]{
 }
 
 func destinationName(x attribute.Resolved[delay.Destination]) string {
-	to := fmt.Sprintf("queue %q", x.Config.Queue)
-	if x.Config.Queue == "" {
-		to = fmt.Sprintf("exchange %q", x.Config.Exchange)
-	}
 	address := x.Config.Address
 	if x.Config.Match == delay.Suffix {
 		address += " and all that ends with ." + address
 	}
-	return fmt.Sprintf("%s, from %s to %s", address, x.Config.DeliveryExchange, to)
+	return fmt.Sprintf("%s, from %s to %s", address, x.Config.DeliveryExchange,
+		bindingOf(x.Desired).DestinationObject())
 }
 
 // sayOfDestination has the words for what came of a change.
