@@ -1,6 +1,8 @@
 package recognize
 
 import (
+	"slices"
+
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -73,12 +75,8 @@ func withDelivery[T interface{ Expand() topology.Topology }](
 
 // hasInternalLevels tells whether an exchange below the entry is internal.
 func (c *candidate) hasInternalLevels() bool {
-	for level := range c.Levels - 1 {
-		if c.objects.exchange(c.Exchange(level)).Internal {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(exchangesOf(c.Cascade)[:c.Levels-1],
+		func(name string) bool { return c.objects.exchange(name).Internal })
 }
 
 // preset is the cascade as that of a preset, in two cases. Its queues have other arguments than those of a cascade

@@ -341,12 +341,7 @@ func (c *candidate) readEnd() error {
 }
 
 func (c *candidate) isLevel(exchange string) bool {
-	for level := range c.Levels {
-		if c.Exchange(level) == exchange {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(exchangesOf(c.Cascade), exchange)
 }
 
 // topRanked are those of the highest rank, in their order.

@@ -35,15 +35,16 @@ func unitLayouts(entry string) (all []delay.Cascade) {
 
 // sameExchanges tells whether both call all exchanges alike.
 func sameExchanges(c, other delay.Cascade) bool {
-	if c.Levels != other.Levels {
-		return false
+	return slices.Equal(exchangesOf(c), exchangesOf(other))
+}
+
+// exchangesOf are the names of all exchanges, that of the lowest level first.
+func exchangesOf(c delay.Cascade) []string {
+	names := make([]string, c.Levels)
+	for level := range names {
+		names[level] = c.Exchange(level)
 	}
-	for level := range c.Levels {
-		if c.Exchange(level) != other.Exchange(level) {
-			return false
-		}
-	}
-	return true
+	return names
 }
 
 // extended are the cascades that have so many common units above those of one.

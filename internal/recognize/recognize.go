@@ -34,10 +34,7 @@ func Cascade(ctx context.Context, look Lookup, vhost, entry string) (delay.Casca
 	if errors.Is(err, errNoEntry) || errors.Is(err, errNoHops) {
 		c, err = o.cascadeBelow(entry, o.withArguments(entry, err))
 	}
-	if err = o.result(KindCascade, entry, err); err != nil {
-		return delay.Cascade{}, err
-	}
-	return c, nil
+	return c, o.result(KindCascade, entry, err)
 }
 
 // Ladder is the one behind the entry exchange. The bindings of the entry say which delays there are. A rung may have a
@@ -53,10 +50,7 @@ func Ladder(ctx context.Context, look Lookup, vhost, entry string) (delay.Ladder
 		return delay.Ladder{}, o.result(KindLadder, entry, errDefaultExchange)
 	}
 	l, err := o.ladder(entry)
-	if err = o.result(KindLadder, entry, err); err != nil {
-		return delay.Ladder{}, err
-	}
-	return l, nil
+	return l, o.result(KindLadder, entry, err)
 }
 
 // result puts an error into words: the broker's own, or why the exchange is no entry of the kind.

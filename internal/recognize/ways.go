@@ -67,10 +67,7 @@ func (o *objects) leadsTo(exchange, end string) bool {
 func (o *objects) next(exchange string) (delays bool, exchanges []string) {
 	delays, exchanges = o.direct(exchange)
 	below := exchanges
-	for range delay.MaxLevels {
-		if delays || len(below) == 0 {
-			break
-		}
+	for level := 0; level < delay.MaxLevels && !delays && len(below) > 0; level++ {
 		delays, below = o.direct(below[0])
 	}
 	return delays, exchanges
