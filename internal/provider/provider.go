@@ -262,7 +262,7 @@ func assume(config tfsdk.Config) (assumed tfsdk.Config, unknown map[string]bool)
 	return config, unknown
 }
 
-// brokerConfig fills in the environment and the defaults.
+// brokerConfig fills in the environment and the defaults. The client has those of numbers and times that are zero.
 func (m providerModel) brokerConfig(ctx context.Context) (rabbit.Config, diag.Diagnostics) {
 	var diags diag.Diagnostics
 	config := rabbit.Config{
@@ -271,9 +271,8 @@ func (m providerModel) brokerConfig(ctx context.Context) (rabbit.Config, diag.Di
 		Password:            textOf("password", m.Password),
 		AMQPURI:             textOf("amqp_uri", m.AMQPURI),
 		Proxy:               textOf("proxy", m.Proxy),
-		RequestTimeout:      rabbit.DefaultRequestTimeout,
 		RetryTimeout:        rabbit.DefaultRetryTimeout,
-		MaxParallelRequests: rabbit.DefaultMaxParallelRequests,
+		MaxParallelRequests: int(m.MaxParallelRequests.ValueInt64()),
 	}
 	if isLoopback(config.Endpoint) && config.Username == "" && config.Password == "" {
 		config.Username, config.Password = "guest", "guest"
@@ -299,9 +298,6 @@ func (m providerModel) brokerConfig(ctx context.Context) (rabbit.Config, diag.Di
 		diags.Append(m.Headers.ElementsAs(ctx, &config.Headers, false)...)
 	}
 	m.setTimeouts(&config, &diags)
-	if !m.MaxParallelRequests.IsNull() {
-		config.MaxParallelRequests = int(m.MaxParallelRequests.ValueInt64())
-	}
 	return config, diags
 }
 
