@@ -110,13 +110,10 @@ func Text[C any, T ~string](of func(*C) *T) *Field[C] {
 			}
 			return s
 		},
-		read: func(c *C, value attr.Value) {
-			given, _ := value.(types.String)
-			*of(c) = T(given.ValueString())
-		},
+		read: func(c *C, value attr.Value) { *of(c) = T(tfvalue.TextIn(value)) },
 		show: func(c *C) attr.Value { return tfvalue.TextOrNull(*of(c)) },
 		check: func(value attr.Value) string {
-			if given, _ := value.(types.String); given.ValueString() == "" {
+			if tfvalue.TextIn(value) == "" {
 				return "is empty; give it a value or leave it out"
 			}
 			return ""
@@ -250,8 +247,7 @@ func TextsByKey[C any](of func(*C) *map[string]string) *Field[C] {
 			if given, _ := value.(types.Map); !value.IsNull() && tfvalue.IsFullyKnown(value) {
 				*of(c) = map[string]string{}
 				for key, element := range given.Elements() {
-					text, _ := element.(types.String)
-					(*of(c))[key] = text.ValueString()
+					(*of(c))[key] = tfvalue.TextIn(element)
 				}
 			}
 		},
@@ -309,10 +305,7 @@ func ValuesOf(ctx context.Context, from interface {
 }
 
 // Text is the text of that name, empty if it is not known or not given.
-func (v Values) Text(name string) string {
-	given, _ := v[name].(types.String)
-	return given.ValueString()
-}
+func (v Values) Text(name string) string { return tfvalue.TextIn(v[name]) }
 
 // IsTrue tells whether the flag of that name is set.
 func (v Values) IsTrue(name string) bool {

@@ -204,12 +204,12 @@ func aroundAttributes[C any](words aroundWords, p tfvalue.Position, of func(*C) 
 // checkDelivery refuses the default exchange, and says what else to do instead.
 func checkDelivery(instead string) func(value attr.Value) string {
 	return func(value attr.Value) string {
-		name, _ := value.(types.String)
-		if !delay.IsDefaultExchange(name.ValueString()) {
+		name := tfvalue.TextIn(value)
+		if !delay.IsDefaultExchange(name) {
 			return ""
 		}
 		return fmt.Sprintf("is %q, the default exchange, which takes no bindings; leave it out, and bind the "+
-			"queue with a rabbitmqdelay_destination%s", name.ValueString(), instead)
+			"queue with a rabbitmqdelay_destination%s", name, instead)
 	}
 }
 

@@ -286,10 +286,7 @@ var cascadeAttributes = []attribute.Attribute[delay.Config]{
 	},
 }
 
-func format(value attr.Value) delay.Format {
-	given, _ := value.(types.String)
-	return delay.Format(given.ValueString())
-}
+func format(value attr.Value) delay.Format { return delay.Format(tfvalue.TextIn(value)) }
 
 // FindCascades are the cascades of a vhost.
 func FindCascades(ctx context.Context, vhost string, in *recognize.Inventory) ([]Found, error) {

@@ -133,9 +133,8 @@ func warnLiteral(p planning[delay.LadderConfig]) diag.Diagnostics {
 	var patterns []string
 	given, _ := p.plan[keys].(types.Map)
 	for _, element := range given.Elements() {
-		key, _ := element.(types.String)
-		if topology.ParseTopicKey(key.ValueString()).IsPattern() {
-			patterns = append(patterns, key.ValueString())
+		if key := tfvalue.TextIn(element); topology.ParseTopicKey(key).IsPattern() {
+			patterns = append(patterns, key)
 		}
 	}
 	slices.Sort(patterns)

@@ -112,6 +112,12 @@ func TextOrNull[T ~string](text T) types.String {
 	return types.StringValue(string(text))
 }
 
+// TextIn is the text that a value has, empty if it has none or is not known.
+func TextIn(value attr.Value) string {
+	text, _ := value.(types.String)
+	return text.ValueString()
+}
+
 // TextsIn are the texts of a list, without those that are not known.
 func TextsIn(list attr.Value) (texts []string) {
 	given, _ := list.(types.List)
