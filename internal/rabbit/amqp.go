@@ -1,6 +1,7 @@
 package rabbit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -130,10 +131,7 @@ func (c *Client) dialAt(ctx context.Context, vhost string, uri *url.URL) (*Conn,
 		err = c.failed("read the name of the cluster", err)
 	}
 	dialing.Wait()
-	if err == nil {
-		err = failure
-	}
-	if err == nil {
+	if err = cmp.Or(err, failure); err == nil {
 		if name, _ := conn.connection.Properties["cluster_name"].(string); name != cluster.Name {
 			err = fmt.Errorf("%s speaks AMQP for cluster %q, but the management API is that of %q", uri.Host, name,
 				cluster.Name)

@@ -51,14 +51,13 @@ func (v *Vhost) Confirm(ctx context.Context) (starts bool, err error) {
 
 // verifyManagement makes sure that the endpoint is a management API, and tells whether it starts now.
 func (v *Vhost) verifyManagement(ctx context.Context) (starts bool, err error) {
-	const confirming = "confirm that the endpoint is a RabbitMQ management API"
 	overview := v.client.http.Call(ctx)
 	overview.Judge = patient
 	if _, err = v.client.overview(overview); transport.IsNotFound(err) {
 		err = transport.Unlike("/api/overview", err)
 	}
 	if err != nil {
-		return false, v.client.failed(confirming, err)
+		return false, v.client.failed("confirm that the endpoint is a RabbitMQ management API", err)
 	}
 	return overview.IsRepeated(), nil
 }

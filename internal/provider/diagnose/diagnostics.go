@@ -102,8 +102,7 @@ func Invalid(attribute path.Path, err error) diag.Diagnostic {
 
 // failed has the kind in its summary, and what exactly it concerns in its detail.
 func failed(verb, kind, what string, err error) diag.Diagnostic {
-	var described rabbit.Described
-	if errors.As(err, &described) {
+	if described, is := errors.AsType[rabbit.Described](err); is {
 		return Error(described.Summary(), "Could not %s the %s.\n\n%s", verb, what, described.Detail())
 	}
 	return Error(fmt.Sprintf("Could not %s the %s", verb, kind), "%s: %s", what, err)

@@ -335,8 +335,8 @@ func (s Subject) holdsMessages(verb string, err *drain.NotEmptyError, of topolog
 		stillWait(err, s.Options.Guard, parks, "deletes the messages."))
 }
 
-// LeftStanding says why a delivery exchange is still there.
-func (s Subject) LeftStanding(exchange string, users []string) diag.Diagnostics {
+// leftStanding says why a delivery exchange is still there.
+func (s Subject) leftStanding(exchange string, users []string) diag.Diagnostics {
 	return ifAny(users, Warning(s.about("Delivery exchange left standing"),
 		"Exchange %q in vhost %q is still there, because other exchanges or queues use it:\n\n  %s\n\nforce_destroy "+
 			"= true deletes it all the same.", exchange, s.Vhost, listed(atMost(users))))
@@ -499,5 +499,5 @@ func (s Subject) Outcome(before topology.Topology, result engine.Result, made bo
 	if result.State != nil {
 		diags.Append(s.Warnings(engine.Findings(s.Vhost, s.Desired, result.State))...)
 	}
-	return append(diags, s.LeftStanding(before.Delivery, result.Users)...)
+	return append(diags, s.leftStanding(before.Delivery, result.Users)...)
 }

@@ -41,12 +41,11 @@ func (f pureFunction) Run(ctx context.Context, req function.RunRequest, resp *fu
 
 // explain puts an error on the argument that it concerns. Terraform ends the sentence.
 func (f pureFunction) explain(err error) *function.FuncError {
-	var onArgument *function.FuncError
-	if errors.As(err, &onArgument) {
+	if onArgument, is := errors.AsType[*function.FuncError](err); is {
 		return onArgument
 	}
-	var wrong delay.AttributeError
-	if !errors.As(err, &wrong) {
+	wrong, is := errors.AsType[delay.AttributeError](err)
+	if !is {
 		return function.NewFuncError(err.Error())
 	}
 	position := f.position(wrong.Attribute)

@@ -92,14 +92,12 @@ func handOver(r *managed[delay.Destination], p planning[delay.Destination]) (dia
 
 // leftBy warns of the messages that nobody takes once the plan is carried out.
 func leftBy(k *kind[delay.Destination], state, plan attribute.Values) diag.Diagnostics {
-	var diags diag.Diagnostics
 	sameExchange := state["delivery_exchange"].Equal(plan["delivery_exchange"])
 	if sameExchange && k.Config(plan).TakesAll(k.Config(state)) {
-		return diags
+		return nil
 	}
 	before := diagnose.Destination{Vhost: state.Text("vhost"), Binding: place(state)}
-	diags.Append(before.Moves(place(plan), state.Text("address")))
-	return diags
+	return diag.Diagnostics{before.Moves(place(plan), state.Text("address"))}
 }
 
 // place is where a binding is among those of a vhost, and where it leads.

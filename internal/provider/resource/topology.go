@@ -71,8 +71,7 @@ func findTopology[C any](
 	vhost := r.Connection.Client.Vhost(id.Text("vhost"))
 	s := diagnose.OfEntry(r.kind.name, vhost.Name(), id.Text("entry_exchange"))
 	found, err := r.kind.recognize(ctx, vhost, s.Vhost, s.Desired.Entry)
-	var other *recognize.OtherEntryError
-	if errors.As(err, &other) {
+	if other, is := errors.AsType[*recognize.OtherEntryError](err); is {
 		err = fmt.Errorf("%w. Import that:\n\n%s", err,
 			diagnose.WaysToImport(other.Kind, importid.Entry(s.Vhost, other.Entry)))
 	}
