@@ -27,13 +27,17 @@ func (v *Vhost) Inventory(ctx context.Context, worth func(topology.Exchange) boo
 	var queues []queueInfo
 	var bindings []rabbithole.BindingInfo
 	group, together := errgroup.WithContext(ctx)
-	group.Go(func() error { return v.list(together, &queues, "queues", inventoryQueueColumns) })
+	group.Go(func() error {
+		return v.list(together, &queues, "queues", "name,durable,auto_delete,exclusive,arguments")
+	})
 	var policies policy.Policies
 	group.Go(func() (err error) {
 		policies, err = v.policies(together, "policies")
 		return err
 	})
-	group.Go(func() error { return v.list(together, &bindings, "bindings", inventoryBindingColumns) })
+	group.Go(func() error {
+		return v.list(together, &bindings, "bindings", "source,routing_key,destination,destination_type,arguments")
+	})
 	if err := group.Wait(); err != nil {
 		return there, err
 	}
@@ -51,11 +55,6 @@ func (v *Vhost) Inventory(ctx context.Context, worth func(topology.Exchange) boo
 	}
 	return there, nil
 }
-
-const (
-	inventoryQueueColumns   = "name,durable,auto_delete,exclusive,arguments"
-	inventoryBindingColumns = "source,routing_key,destination,destination_type,arguments"
-)
 
 // list reads all objects of a kind. RabbitMQ counts no messages for it, which would take longer than all the rest.
 func (v *Vhost) list(ctx context.Context, result any, kind, columns string) error {

@@ -2,6 +2,7 @@
 package action
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -119,10 +120,7 @@ func (m replayModel) rule(
 ) (replay.Rule, error) {
 	ctx, cancel := context.WithTimeout(ctx, connection.DefaultReadTimeout)
 	defer cancel()
-	begin := replay.Keep
-	if !m.Delay.IsNull() {
-		begin = replay.Delay(m.Delay.ValueString())
-	}
+	begin := cmp.Or(replay.Delay(m.Delay.ValueString()), replay.Keep)
 	entry := m.EntryExchange.ValueString()
 	cascade, err := recognize.Cascade(ctx, vhost, vhost.Name(), entry)
 	if err == nil {

@@ -170,7 +170,7 @@ func Duration[C any](of func(*C) *time.Duration) *Field[C] {
 		read: func(c *C, value attr.Value) { *of(c) = tfvalue.DurationOf(value) },
 		show: func(c *C) attr.Value {
 			if *of(c) == 0 {
-				return tfvalue.DurationNull()
+				return tfvalue.Duration{}
 			}
 			return tfvalue.DurationValue(*of(c))
 		},

@@ -97,7 +97,7 @@ var bindingKey = pureFunction{
 		Parameters: []function.Parameter{
 			function.Int64Parameter{CustomType: tfvalue.WholeNumber{}, Name: "level",
 				MarkdownDescription: "Level of the exchange: 0 is the lowest, and levels - 1 is the entry exchange."},
-			levelsParameter(),
+			levelsParameter,
 			function.Int64Parameter{CustomType: tfvalue.WholeNumber{}, Name: "digit",
 				MarkdownDescription: fmt.Sprintf("`1` to `%d` for the binding to the digit's queue, `0` for the "+
 					"binding to the exchange below.", delay.MaxBase-1)},
@@ -123,7 +123,7 @@ var destinationKey = pureFunction{
 			"The key is `*.` for each word of the delay, then the address. A word `*` or `#` in the address stands " +
 			"for other words. A key like `#.billing` would also take the messages for `eu.billing`.",
 		Parameters: []function.Parameter{
-			levelsParameter(),
+			levelsParameter,
 			function.StringParameter{Name: "address", MarkdownDescription: "Address that publishers give. The " +
 				"address may have dots."},
 		},
@@ -140,10 +140,8 @@ var destinationKey = pureFunction{
 }
 
 // levelsParameter means the same wherever it occurs.
-func levelsParameter() function.Parameter {
-	return function.Int64Parameter{
-		CustomType: tfvalue.WholeNumber{}, Name: "levels",
-		MarkdownDescription: fmt.Sprintf("Number of words of a delay, 1 to %d: `length(<cascade>.units)`.",
-			delay.MaxLevels),
-	}
+var levelsParameter = function.Int64Parameter{
+	CustomType: tfvalue.WholeNumber{}, Name: "levels",
+	MarkdownDescription: fmt.Sprintf("Number of words of a delay, 1 to %d: `length(<cascade>.units)`.",
+		delay.MaxLevels),
 }

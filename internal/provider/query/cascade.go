@@ -70,7 +70,6 @@ func (m *observedCascade) look(ctx context.Context, o *observation) error {
 	for _, unit := range found.Scale().Units {
 		m.Units = append(m.Units, tfvalue.DurationValue(unit))
 	}
-	m.Base = types.Int64Null()
 	if found.IsUniform() {
 		m.Base = types.Int64Value(int64(found.Base))
 	}

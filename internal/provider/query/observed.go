@@ -67,7 +67,7 @@ func (m *observedDeclared) observeDeclared(
 	m.QueueType = shows.QueueType
 	m.Summary = types.StringValue(shows.Summary)
 	waits := diagnose.CountWaiting(o.subject.Desired, seen.State)
-	m.Messages, m.Unroutable = waits.Delayed.Value(), types.Int64Null()
+	m.Messages = waits.Delayed.Value()
 	if o.subject.Desired.Parking() != "" {
 		m.Unroutable = waits.Parked.Value()
 	}

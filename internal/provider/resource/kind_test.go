@@ -157,7 +157,7 @@ func given[C any](k *kind[C], c *C) attribute.Values {
 	maps.Copy(config, k.Values(c))
 	for name, value := range config {
 		if text, ok := value.(tfvalue.Duration); ok && tfvalue.DurationOf(text) == 0 {
-			config[name] = tfvalue.DurationNull()
+			config[name] = tfvalue.Duration{}
 		}
 	}
 	return config

@@ -29,7 +29,7 @@ func ParseDuration(name, text string) (time.Duration, error) {
 // DurationType is the type of attributes that have a duration, as delay.ParseDuration reads it.
 type DurationType struct{ basetypes.StringType }
 
-// Duration is a value of DurationType. Values are the same that stand for the same duration.
+// Duration is a value of DurationType, null if it is zero. Values are the same that stand for the same duration.
 type Duration struct{ basetypes.StringValue }
 
 var (
@@ -42,9 +42,6 @@ var (
 func DurationValue(d time.Duration) Duration {
 	return Duration{basetypes.NewStringValue(delay.DurationText(d))}
 }
-
-// DurationNull is none.
-func DurationNull() Duration { return Duration{basetypes.NewStringNull()} }
 
 // DurationOf is zero where no duration is given. The framework has asked ValidateAttribute about all that it has read.
 func DurationOf(value attr.Value) time.Duration {

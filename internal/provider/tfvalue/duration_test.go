@@ -59,7 +59,7 @@ func TestDurationsAreRead(t *testing.T) {
 		}
 	}
 	unknown := tfvalue.Unknown(tfvalue.DurationType{})
-	if !read(t, nil).Equal(tfvalue.DurationNull()) || !read(t, tftypes.UnknownValue).Equal(unknown) {
+	if !read(t, nil).Equal(tfvalue.Duration{}) || !read(t, tftypes.UnknownValue).Equal(unknown) {
 		t.Error("null and unknown are not read as such")
 	}
 }
