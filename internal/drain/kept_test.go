@@ -129,7 +129,8 @@ func TestOverdue(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	server := httptest.NewServer(threeNotReady(now))
 	t.Cleanup(server.Close)
-	client, err := rabbit.New(rabbit.Config{Endpoint: server.URL, Username: "u", Password: "p", RetryTimeout: -1})
+	client, err := rabbit.New(rabbit.Config{Endpoint: server.URL, Username: "u", Password: "p",
+		RetryTimeout: rabbit.DefaultRetryTimeout})
 	if err != nil {
 		t.Fatal(err)
 	}

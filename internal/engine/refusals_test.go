@@ -30,7 +30,7 @@ func over(t *testing.T) context.Context {
 // nobody is a client of a broker that does not answer.
 func nobody(t *testing.T) *rabbit.Client {
 	client, err := rabbit.New(rabbit.Config{Endpoint: "http://127.0.0.1:1", Username: "u", Password: "p",
-		RetryTimeout: -1})
+		RetryTimeout: rabbit.DefaultRetryTimeout})
 	if err != nil {
 		t.Fatal(err)
 	}

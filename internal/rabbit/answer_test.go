@@ -145,7 +145,8 @@ func withAnswers(t *testing.T, handle http.HandlerFunc) *rabbit.Client {
 	server := httptest.NewServer(handle)
 	t.Cleanup(server.Close)
 	client, err := rabbit.New(rabbit.Config{Endpoint: server.URL + "/base", Username: "user", Password: "password",
-		RequestTimeout: time.Minute, RetryTimeout: -1}) // a busy machine may take long for all of an answer
+		RequestTimeout: time.Minute, // a busy machine may take long for all of an answer
+		RetryTimeout:   rabbit.DefaultRetryTimeout})
 	if err != nil {
 		t.Fatal(err)
 	}

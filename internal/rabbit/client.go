@@ -17,7 +17,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"fmt"
 	"maps"
 	"net/url"
 	"slices"
@@ -58,7 +57,7 @@ type Config struct {
 	Headers map[string]string
 	// RequestTimeout limits one attempt, DefaultRequestTimeout if 0.
 	RequestTimeout time.Duration
-	// RetryTimeout is how long what fails is tried again, DefaultRetryTimeout if negative.
+	// RetryTimeout is how long what fails is tried again.
 	RetryTimeout time.Duration
 	// MaxParallelRequests limits all operations together, DefaultMaxParallelRequests if 0.
 	MaxParallelRequests int
@@ -111,14 +110,12 @@ func New(config Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := config.applyDefaults(); err != nil {
-		return nil, err
-	}
 	management, err := transport.New(transport.Config{
 		Endpoint: endpoint, Username: config.Username, Password: config.Password, TLS: tlsConfig,
 		Proxy: config.Proxy, Headers: config.Headers, UserAgent: config.UserAgent,
-		RequestTimeout: config.RequestTimeout, RetryTimeout: config.RetryTimeout,
-		MaxParallelRequests: config.MaxParallelRequests, Secrets: config.secrets(),
+		RequestTimeout: cmp.Or(config.RequestTimeout, DefaultRequestTimeout), RetryTimeout: config.RetryTimeout,
+		MaxParallelRequests: cmp.Or(config.MaxParallelRequests, DefaultMaxParallelRequests),
+		Secrets:             config.secrets(),
 	})
 	if err != nil {
 		return nil, err
@@ -234,20 +231,4 @@ func (config Config) secrets() transport.Secrets {
 		}
 	}
 	return transport.SecretsOf(users, slices.Collect(maps.Values(config.Headers)))
-}
-
-func (config *Config) applyDefaults() error {
-	if config.RequestTimeout < 0 {
-		return &ConfigError{Attribute: "request_timeout", Message: "is negative; it has to be positive"}
-	}
-	if config.MaxParallelRequests < 0 {
-		return &ConfigError{Attribute: "max_parallel_requests",
-			Message: fmt.Sprintf("is %d; it has to be positive", config.MaxParallelRequests)}
-	}
-	config.RequestTimeout = cmp.Or(config.RequestTimeout, DefaultRequestTimeout)
-	config.MaxParallelRequests = cmp.Or(config.MaxParallelRequests, DefaultMaxParallelRequests)
-	if config.RetryTimeout < 0 {
-		config.RetryTimeout = DefaultRetryTimeout
-	}
-	return nil
 }

@@ -49,9 +49,6 @@ func TestConfigErrors(t *testing.T) {
 			Headers: map[string]string{"authorization": "Bearer " + secret}}, "headers"},
 		"value of a header": {rabbit.Config{Endpoint: "http://h", Headers: map[string]string{"a": secret +
 			"\n"}}, "headers"},
-		"negative request timeout": {rabbit.Config{Endpoint: "http://h", RequestTimeout: -1}, "request_timeout"},
-		"negative limit of parallel work": {rabbit.Config{Endpoint: "http://h", MaxParallelRequests: -1},
-			"max_parallel_requests"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := rabbit.New(test.config)

@@ -23,7 +23,7 @@ func connect(t testing.TB, with ...func(*rabbit.Config)) *rabbit.Client {
 func clientFor(t testing.TB, b *brokertest.Broker, with ...func(*rabbit.Config)) *rabbit.Client {
 	t.Helper()
 	config := rabbit.Config{Endpoint: b.Endpoint, Username: b.Username, Password: b.Password, AMQPURI: b.AMQPURI,
-		RetryTimeout: -1, BindsAtOnce: true}
+		RetryTimeout: rabbit.DefaultRetryTimeout, BindsAtOnce: true}
 	for _, change := range with {
 		change(&config)
 	}

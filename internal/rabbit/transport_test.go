@@ -54,8 +54,8 @@ func asRabbitMQ(handler http.HandlerFunc) http.HandlerFunc {
 
 func client(t *testing.T, endpoint string, with ...func(*rabbit.Config)) *rabbit.Client {
 	t.Helper()
-	config := rabbit.Config{Endpoint: endpoint, Username: "terraform", Password: secret, RetryTimeout: -1,
-		BindsAtOnce: true}
+	config := rabbit.Config{Endpoint: endpoint, Username: "terraform", Password: secret,
+		RetryTimeout: rabbit.DefaultRetryTimeout, BindsAtOnce: true}
 	for _, change := range with {
 		change(&config)
 	}

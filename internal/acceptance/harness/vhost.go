@@ -255,7 +255,7 @@ func (v *Vhost) Do(steps ...plan.Step) {
 func client(t testing.TB, b *brokertest.Broker) *rabbit.Client {
 	t.Helper()
 	c, err := rabbit.New(rabbit.Config{Endpoint: b.Endpoint, Username: b.Username, Password: b.Password,
-		AMQPURI: b.AMQPURI, RetryTimeout: -1, BindsAtOnce: true})
+		AMQPURI: b.AMQPURI, RetryTimeout: rabbit.DefaultRetryTimeout, BindsAtOnce: true})
 	if err != nil {
 		t.Fatal(err)
 	}
