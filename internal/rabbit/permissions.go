@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/http"
 	"regexp"
 	"slices"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit/transport"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -26,11 +24,7 @@ func (v *Vhost) Permissions(ctx context.Context) (*Permissions, error) {
 	if !slices.Contains(v.tags(ctx), "administrator") {
 		return nil, nil
 	}
-	var all []struct {
-		Vhost, Configure, Write, Read string
-	}
-	_, err := v.client.http.Call(ctx).Do(http.MethodGet, transport.Path("users", v.client.username, "permissions"), nil,
-		&all)
+	all, err := v.client.management(v.client.http.Call(ctx)).ListPermissionsOf(v.client.username)
 	if err != nil {
 		return nil, nil //nolint:nilerr // nobody tells
 	}
