@@ -37,11 +37,6 @@ func (r Report) Sum() (sum int) {
 	return sum
 }
 
-func (r Report) clone() Report {
-	r.Published, r.Stays = maps.Clone(r.Published), maps.Clone(r.Stays)
-	return r
-}
-
 const (
 	// window is how many messages are under way at most. It is the prefetch of a consumer, too.
 	window = 1000
@@ -74,7 +69,7 @@ type run struct {
 	rule      Rule
 	consumer  consumer
 	publisher publisher
-	progress  func(Report)
+	progress  func(Report) // which keeps none
 	// alive is called whenever something goes on.
 	alive func()
 
@@ -385,5 +380,5 @@ func (r *run) show() {
 		return
 	}
 	r.shown = time.Now()
-	r.progress(r.report.clone())
+	r.progress(r.report)
 }
