@@ -194,11 +194,8 @@ func Durations[C any](of func(*C) *[]time.Duration, shown func(*C) []time.Durati
 			}
 		},
 		show: func(c *C) attr.Value {
-			var all []attr.Value
-			for _, each := range shown(c) {
-				all = append(all, tfvalue.DurationValue(each))
-			}
-			return types.ListValueMust(element, all)
+			return tfvalue.ListOf(element, shown(c),
+				func(d time.Duration) attr.Value { return tfvalue.DurationValue(d) })
 		},
 		check: func(value attr.Value) string {
 			given, _ := value.(types.List)

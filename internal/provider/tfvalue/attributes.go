@@ -131,11 +131,16 @@ func TextsIn(list attr.Value) (texts []string) {
 
 // TextsValue is a list of texts.
 func TextsValue(texts []string) types.List {
-	values := make([]attr.Value, len(texts))
-	for i, text := range texts {
-		values[i] = types.StringValue(text)
+	return ListOf(types.StringType, texts, func(text string) attr.Value { return types.StringValue(text) })
+}
+
+// ListOf is a list of the values of all.
+func ListOf[T any](element attr.Type, all []T, value func(T) attr.Value) types.List {
+	values := make([]attr.Value, len(all))
+	for i, each := range all {
+		values[i] = value(each)
 	}
-	return types.ListValueMust(types.StringType, values)
+	return types.ListValueMust(element, values)
 }
 
 // TextsByKey is a map of texts, null for none.

@@ -29,13 +29,9 @@ const PublisherDescription = "The values from which an application computes rout
 
 // PublisherValue is the value for a cascade with this entry exchange.
 func PublisherValue(entry string, scale delay.Scale) types.Object {
-	units := make([]attr.Value, len(scale.Units))
-	for i, unit := range scale.Units {
-		units[i] = millisecondsValue(unit)
-	}
 	return types.ObjectValueMust(PublisherTypes, map[string]attr.Value{
 		"entry_exchange": types.StringValue(entry),
-		"units_ms":       types.ListValueMust(types.NumberType, units),
+		"units_ms":       ListOf(types.NumberType, scale.Units, millisecondsValue),
 		"max_delay_ms":   millisecondsValue(scale.Longest),
 	})
 }
