@@ -32,7 +32,7 @@ func (v *Vhost) Inventory(ctx context.Context, worth func(topology.Exchange) boo
 	})
 	var policies policy.Policies
 	group.Go(func() (err error) {
-		policies, err = v.policies(together, "policies")
+		policies, err = v.Policies(together)
 		return err
 	})
 	group.Go(func() error {

@@ -73,12 +73,12 @@ func (t *Table[C]) Values(c *C) Values {
 	return v
 }
 
-// show has the attributes that a configuration gives or leaves out, as there is something of it.
-func (t *Table[C]) show(r *Resolved[C], there topology.Topology, before Values) Values {
+// show has the attributes that a configuration gives or leaves out, as if all of it were there.
+func (t *Table[C]) show(r *Resolved[C], before Values) Values {
 	shown := t.Values(&r.Config)
 	for _, a := range t.Attributes {
 		if a.Show != nil {
-			shown[a.Name] = a.Show(r, there, before[a.Name])
+			shown[a.Name] = a.Show(r, r.Desired, before[a.Name])
 		}
 	}
 	return shown
@@ -98,7 +98,7 @@ func (t *Table[C]) Computed(config, before Values) (known Values, errs delay.Err
 	}
 	r, err := t.Resolve(c)
 	if err == nil {
-		known = t.show(&r, r.Desired, before)
+		known = t.show(&r, before)
 	}
 	errors.As(err, &errs)
 	for _, a := range t.Attributes {
@@ -153,7 +153,7 @@ func (t *Table[C]) Imported(c C) (Values, error) {
 	if err != nil {
 		return nil, err
 	}
-	state := t.show(&r, r.Desired, nil)
+	state := t.show(&r, nil)
 	for _, a := range t.Attributes {
 		if a.Field == nil && a.Show == nil {
 			state[a.Name] = a.defaultValue()
