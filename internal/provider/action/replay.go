@@ -72,14 +72,11 @@ func (a *replayAction) Schema(_ context.Context, _ action.SchemaRequest, resp *a
 				Optional: true, CustomType: tfvalue.WholeNumber{},
 				MarkdownDescription: "Largest number of messages to handle, from the head of the queue. Default: the " +
 					"number of messages in the queue at the beginning.",
-				Validators: []validator.Int64{int64validator.Between(1, mostMessages)},
+				Validators: []validator.Int64{int64validator.Between(1, 1_000_000_000)},
 			},
 		},
 	}
 }
-
-// mostMessages is the largest limit.
-const mostMessages = 1_000_000_000
 
 func (a *replayAction) Configure(_ context.Context, req action.ConfigureRequest, _ *action.ConfigureResponse) {
 	a.connection, _ = req.ProviderData.(*connection.Connection)

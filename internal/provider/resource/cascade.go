@@ -113,9 +113,6 @@ func configOf(c delay.Cascade) delay.Config {
 // isUniform tells it of a plan or a state. These have units of the uniform form, too.
 func isUniform(c *delay.Config) bool { return delay.Cascade(*c).IsUniform() }
 
-// withoutPreset tells whether no preset says what the value is.
-func withoutPreset(c *delay.Config) bool { return c.Preset == "" }
-
 // cascadeAttributes are those that only cascades have. The preset is first: it is known when defaults are chosen.
 var cascadeAttributes = []attribute.Attribute[delay.Config]{
 	{
@@ -224,7 +221,8 @@ var cascadeAttributes = []attribute.Attribute[delay.Config]{
 	},
 	{
 		Name: "strict_keys", Decided: true, From: []string{"preset"},
-		Field: attribute.Flag(func(c *delay.Config) *bool { return &c.StrictKeys }, withoutPreset),
+		Field: attribute.Flag(func(c *delay.Config) *bool { return &c.StrictKeys },
+			func(c *delay.Config) bool { return c.Preset == "" }),
 		Doc: "Whether the entry exchange sorts out malformed routing keys at once: keys with too few words for a " +
 			"delay and an address. Messages with such keys are parked, see `park_unroutable`. Otherwise, the " +
 			"messages may wait for most of the range before they go astray. The entry looks at the words up to the " +
