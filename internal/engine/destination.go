@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
@@ -17,11 +16,6 @@ import (
 type destination struct {
 	vhost   *rabbit.Vhost
 	binding topology.Binding
-}
-
-// String names the destination in messages.
-func (d destination) String() string {
-	return fmt.Sprintf("%s in vhost %q", BindingObject(d.binding), d.vhost.Name())
 }
 
 // read lists the bindings of the delivery exchange.

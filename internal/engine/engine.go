@@ -74,15 +74,6 @@ type Options struct {
 	DeliveryPlanned, BehindClassic, DestinationPlanned bool
 }
 
-// String names the change in messages.
-func (c Change) String() string {
-	entry := c.After.Entry
-	if c.After.IsEmpty() {
-		entry = c.Before.Entry
-	}
-	return fmt.Sprintf("%s with entry exchange %q in vhost %q", c.Kind, entry, c.Vhost)
-}
-
 // isOfBindings tells whether the change is that of a destination: of bindings alone.
 func (c Change) isOfBindings() bool {
 	return c.Before.IsEmpty() && c.After.IsEmpty() && len(c.Before.Bindings)+len(c.After.Bindings) > 0

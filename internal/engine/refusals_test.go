@@ -511,25 +511,23 @@ func TestObjectsOfAChange(t *testing.T) {
 		before, after topology.Topology
 		want          []string
 		binds         bool
-		text          string
 	}{
 		"create": {topology.New(), simple(false), []string{`exchange "d"`, `exchange "e"`,
-			`queue "q"`}, false, "e"},
-		"destroy":     {unnamed, topology.New(), []string{`exchange "e"`, `queue "q"`}, false, "e"},
-		"destination": {of, topology.Topology{}, []string{BindingObject(b)}, true, ""},
-		"another one": {topology.Topology{}, of, []string{BindingObject(b)}, true, ""},
-		"both":        {of, of, []string{BindingObject(b)}, true, ""},
-		"nothing":     {topology.New(), topology.New(), nil, false, ""},
+			`queue "q"`}, false},
+		"destroy":     {unnamed, topology.New(), []string{`exchange "e"`, `queue "q"`}, false},
+		"destination": {of, topology.Topology{}, []string{BindingObject(b)}, true},
+		"another one": {topology.Topology{}, of, []string{BindingObject(b)}, true},
+		"both":        {of, of, []string{BindingObject(b)}, true},
+		"nothing":     {topology.New(), topology.New(), nil, false},
 		"with an object": {own, of, []string{BindingObject(b), `exchange "d"`, `exchange "e"`, `queue "q"`},
-			false, "e"},
+			false},
 		"to an object": {of, own, []string{BindingObject(b), `exchange "d"`, `exchange "e"`, `queue "q"`},
-			false, "e"},
+			false},
 	} {
 		c := Change{Kind: "k", Vhost: "v", Before: test.before, After: test.after}
 		got := slices.Compact(slices.Sorted(slices.Values(c.objects())))
-		if !slices.Equal(got, test.want) || c.isOfBindings() != test.binds ||
-			c.String() != fmt.Sprintf(`k with entry exchange %q in vhost "v"`, test.text) {
-			t.Errorf("%s: %s has %q, of bindings: %t", name, c, got, c.isOfBindings())
+		if !slices.Equal(got, test.want) || c.isOfBindings() != test.binds {
+			t.Errorf("%s: it has %q, of bindings: %t", name, got, c.isOfBindings())
 		}
 	}
 }
