@@ -40,7 +40,7 @@ func (d destination) check(ctx context.Context, options Options, isNew bool) (pr
 			return nil, err
 		}
 		if len(there) > 0 {
-			problems = append(problems, Problem{MayMiss, &LevelsError{d.binding, there}})
+			problems = append(problems, Problem{Other, &LevelsError{d.binding, there}})
 		}
 	}
 	loses := false
@@ -51,7 +51,7 @@ func (d destination) check(ctx context.Context, options Options, isNew bool) (pr
 		loses, err = d.losesOverdue(ctx)
 	}
 	if loses {
-		problems = append(problems, Problem{MayMiss, &LosesOverdueError{d.binding}})
+		problems = append(problems, Problem{Other, &LosesOverdueError{d.binding}})
 	}
 	return problems, err
 }
@@ -64,13 +64,13 @@ func (d destination) behind(ctx context.Context) (problems []Problem, err error)
 	}
 	beyond, err := LookBeyond(ctx, d.vhost, d.binding, bound)
 	if beyond.Limit != "" {
-		problems = append(problems, Problem{MayMiss, &LimitError{d.binding.Destination, beyond.Limit}})
+		problems = append(problems, Problem{Other, &LimitError{d.binding.Destination, beyond.Limit}})
 	}
 	if len(beyond.Findings) > 0 {
-		problems = append(problems, Problem{MayMiss, &BehindError{d.binding, beyond.Findings}})
+		problems = append(problems, Problem{Other, &BehindError{d.binding, beyond.Findings}})
 	}
 	if beyond.Unknown != "" {
-		problems = append(problems, Problem{MayMiss, &NotFollowedError{beyond.Unknown}})
+		problems = append(problems, Problem{Other, &NotFollowedError{beyond.Unknown}})
 	}
 	return problems, err
 }
@@ -87,7 +87,7 @@ func (d destination) checkEnds(ctx context.Context) (problems []Problem, err err
 		var status health.QueueStatus
 		queue, status, exists, err = d.vhost.QueueStatus(ctx, d.binding.Destination)
 		if limit := health.Refuses(queue, status); limit != "" {
-			problems = append(problems, Problem{MayMiss, &LimitError{d.binding.Destination, limit}})
+			problems = append(problems, Problem{Other, &LimitError{d.binding.Destination, limit}})
 		}
 	} else {
 		_, exists, err = d.vhost.Exchange(ctx, d.binding.Destination)

@@ -56,7 +56,7 @@ func words(problems []engine.Problem) string {
 		if causes != nil {
 			word = ""
 			for _, cause := range causes.Unwrap() {
-				word += words([]engine.Problem{{engine.MayMiss, cause}})
+				word += words([]engine.Problem{{engine.Other, cause}})
 			}
 		}
 		if e, is := errors.AsType[*engine.LevelsError](p.Cause); is {

@@ -14,7 +14,7 @@ import (
 func (o *operation) destroy(ctx context.Context) (result Result, err error) {
 	err = o.remove(ctx, o.before)
 	if others, is := errors.AsType[*OwnerError](err); is {
-		o.problems = append(o.problems, Problem{OthersOwn, others})
+		o.problems = append(o.problems, Problem{Other, others})
 		return result, nil
 	}
 	if err != nil && !rabbit.IsKind(err, rabbit.VhostNotFound) {

@@ -116,22 +116,16 @@ const (
 	Refused Code = iota
 	// Displaces says that policies of others no longer apply to some exchanges.
 	Displaces
-	// TakesAlong says with [plan.Others] that bindings of others go, if only for a time.
-	TakesAlong
-	// MayMiss says that messages may not get to a destination.
-	MayMiss
 	// TakesOver says that the change takes over what others own, or may be about to delete.
 	TakesOver
-	// Waits says that messages are on their way to bindings that go.
-	Waits
 	// OwnsWithOthers says that others own the same.
 	OwnsWithOthers
-	// OthersOwn says of a destroy that others alone own the objects, so that they stay.
-	OthersOwn
 	// Unplanned says that a change has found damages that its plan did not know.
 	Unplanned
 	// Unusable says that the broker or the vhost refuses the user, or that something else answers.
 	Unusable
+	// Other is for whatever else there is to tell: its cause alone says what it is.
+	Other
 )
 
 // operation is a change that is being made.

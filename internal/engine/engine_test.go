@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -459,36 +460,34 @@ func TestOwners(t *testing.T) {
 			t.Errorf("the owners are %v, not %v: %v", state.Owners, want, err)
 		}
 	}
-	met := func(result engine.Result, codes ...engine.Code) {
+	met := func(result engine.Result, problems ...engine.Problem) {
 		t.Helper()
-		var found []engine.Code
-		for _, p := range result.Problems {
-			found = append(found, p.Code)
-		}
-		if !slices.Equal(found, codes) {
-			t.Errorf("the problems are %v, not %v", found, codes)
+		if !reflect.DeepEqual(result.Problems, problems) {
+			t.Errorf("the problems are %v, not %v", result.Problems, problems)
 		}
 	}
+	others := engine.Problem{Code: engine.Other, Cause: &engine.OwnerError{}}
+	both := engine.Problem{Code: engine.OwnsWithOthers, Cause: &engine.SharedError{Owners: 2}}
 	must(nothing, a, engine.Options{})
 	owners(a.Owners)
 	is[*engine.OwnerError](t, second(w.apply(b, b, engine.Options{})))
 	is[*engine.OwnerError](t, second(w.apply(b, b, engine.Options{Rebuild: true})))
 	is[*engine.OwnerError](t, second(w.apply(plain, plain, engine.Options{})))
-	met(must(b, nothing, engine.Options{}), engine.OthersOwn)
-	met(must(plain, nothing, engine.Options{Adopt: true}), engine.OthersOwn)
+	met(must(b, nothing, engine.Options{}), others)
+	met(must(plain, nothing, engine.Options{Adopt: true}), others)
 	owners(a.Owners)
 
 	must(nothing, b, engine.Options{Adopt: true})
 	owners(b.Owners)
-	met(must(a, nothing, engine.Options{}), engine.OthersOwn)
+	met(must(a, nothing, engine.Options{}), others)
 	met(must(a, a, engine.Options{Adopt: true}))
 	owners(a.Owners)
 
 	// Both have it, as restored definitions do.
 	w.run(plan.Bind{Binding: b.Owners.Sorted()[0]})
-	met(must(b, b, engine.Options{}), engine.OwnsWithOthers)
+	met(must(b, b, engine.Options{}), both)
 	owners(a.Union(b).Owners)
-	met(must(b, nothing, engine.Options{}), engine.OwnsWithOthers)
+	met(must(b, nothing, engine.Options{}), both)
 	if left := w.count(plain); left > 0 {
 		t.Errorf("there are %d objects", left)
 	}

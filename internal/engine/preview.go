@@ -116,7 +116,7 @@ func (o *operation) previewOthers(ctx context.Context) (problems []Problem) {
 		problems = append(problems, Problem{Refused, err})
 	}
 	if others := plan.OthersOf(o.change.Before, o.change.After, away, found); !others.IsNone() {
-		problems = append(problems, Problem{TakesAlong, others})
+		problems = append(problems, Problem{Other, others})
 	}
 	return problems
 }

@@ -107,7 +107,7 @@ func (e *Engine) previewWaiting(ctx context.Context, r *rebinding) (problems []P
 	for _, waiting := range []WaitingError{{Gone: needed}, {Gone: led, To: r.to.binding}} {
 		s.count(ctx, &waiting)
 		if waiting.Messages > 0 || waiting.Uncounted {
-			problems = append(problems, Problem{Waits, &waiting})
+			problems = append(problems, Problem{Other, &waiting})
 		}
 	}
 	return problems

@@ -81,7 +81,7 @@ func answer(rw http.ResponseWriter, r *http.Request, part, text string) bool {
 
 // said are problems in words, the bindings of those that wait included.
 func said(problems []engine.Problem) string {
-	codes := map[engine.Code]string{engine.Refused: "refused", engine.MayMiss: "may miss", engine.Waits: "waits",
+	codes := map[engine.Code]string{engine.Refused: "refused", engine.Other: "may miss",
 		engine.Unusable: "unusable"}
 	var all []string
 	for _, p := range problems {

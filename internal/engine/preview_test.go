@@ -103,7 +103,7 @@ func (w *world) has(t topology.Topology) {
 // told is what a preview says, in words.
 func told(problems []engine.Problem) string {
 	codes := map[engine.Code]string{engine.Refused: "refused", engine.Displaces: "displaces",
-		engine.TakesAlong: "takes along", engine.TakesOver: "takes over", engine.Unusable: "unusable"}
+		engine.Other: "takes along", engine.TakesOver: "takes over", engine.Unusable: "unusable"}
 	var all []string
 	for _, p := range problems {
 		text := strings.ReplaceAll(p.Cause.Error(), "\n", "; ")
