@@ -194,42 +194,43 @@ func (a around) BindingsFrom(ctx context.Context, exchange string) ([]topology.B
 	return a.Vhost.BindingsFrom(ctx, exchange)
 }
 
-// Beyond is what a look behind a destination has found.
-type Beyond struct {
-	// Limit is why its queue refuses messages when it is full, empty if it does not.
-	Limit    string
-	Findings []health.Finding
-	// Unknown is why nobody can tell whether a queue gets its messages, empty if that is known.
-	Unknown string
-}
-
-// LookBeyond looks behind a destination, which need not be there yet. Bound are the bindings of its delivery exchange.
-// A queue or exchange that does not exist has no findings.
+// LookBeyond says what would keep the messages of a destination from arriving, as things are. The destination need not
+// be there yet. Bound are the bindings of its delivery exchange. Behind a queue or exchange that does not exist there
+// is nothing to say.
 func LookBeyond(
 	ctx context.Context, vhost *rabbit.Vhost, b topology.Binding, bound []topology.Binding,
-) (beyond Beyond, err error) {
+) (problems []Problem, err error) {
 	policies, err := vhost.DeclaredPolicies(ctx)
 	if err != nil {
-		return beyond, err
+		return nil, err
+	}
+	note := func(found []health.Finding) {
+		if len(found) > 0 {
+			problems = append(problems, Problem{Other, &BehindError{b, found}})
+		}
 	}
 	if b.DestinationType == topology.ToQueue {
-		found, err := vhost.Receivers(ctx, []string{b.Destination}, policies)
+		there, err := vhost.Receivers(ctx, []string{b.Destination}, policies)
 		if err != nil {
-			return beyond, err
+			return nil, err
 		}
-		return Beyond{Limit: health.Refuses(found.Queues[b.Destination], found.Status[b.Destination]),
-			Findings: health.Receivers(found.Queues, found.Status)}, nil
+		if limit := health.Refuses(there.Queues[b.Destination], there.Status[b.Destination]); limit != "" {
+			problems = append(problems, Problem{Other, &LimitError{b.Destination, limit}})
+		}
+		note(health.Receivers(there.Queues, there.Status))
+		return problems, nil
 	}
 	if _, exists, err := vhost.Exchange(ctx, b.Destination); err != nil || !exists {
-		return beyond, err
+		return nil, err
 	}
 	bindings := topology.NewBindings(append(bound, b)...)
 	way, err := recognize.NewOnward(ctx, around{vhost, policies.Users, bindings}).Follow(b.Source, keysThrough(b))
+	note(nowhere(BindingObject(b), way))
 	if way.Unknown != "" {
-		beyond.Unknown = fmt.Sprintf("%s: %s", topology.ExchangeObject(way.Unknown), way.Why)
+		why := fmt.Sprintf("%s: %s", topology.ExchangeObject(way.Unknown), way.Why)
+		problems = append(problems, Problem{Other, &NotFollowedError{why}})
 	}
-	beyond.Findings = nowhere(BindingObject(b), way)
-	return beyond, err
+	return problems, err
 }
 
 // LimitError is for a queue that is a destination, and what makes it refuse messages.

@@ -56,25 +56,6 @@ func (d destination) check(ctx context.Context, options Options, isNew bool) (pr
 	return problems, err
 }
 
-// behind says what would keep messages from arriving, as things are.
-func (d destination) behind(ctx context.Context) (problems []Problem, err error) {
-	bound, err := d.read(ctx)
-	if err != nil {
-		return nil, err
-	}
-	beyond, err := LookBeyond(ctx, d.vhost, d.binding, bound)
-	if beyond.Limit != "" {
-		problems = append(problems, Problem{Other, &LimitError{d.binding.Destination, beyond.Limit}})
-	}
-	if len(beyond.Findings) > 0 {
-		problems = append(problems, Problem{Other, &BehindError{d.binding, beyond.Findings}})
-	}
-	if beyond.Unknown != "" {
-		problems = append(problems, Problem{Other, &NotFollowedError{beyond.Unknown}})
-	}
-	return problems, err
-}
-
 // checkEnds makes sure of what the binding is to connect.
 func (d destination) checkEnds(ctx context.Context) (problems []Problem, err error) {
 	delivery, err := d.checkDelivery(ctx)

@@ -68,7 +68,11 @@ func (d destination) preview(ctx context.Context, options Options) (problems []P
 	if !there {
 		return problems, nil
 	}
-	behind, err := d.behind(ctx)
+	bound, err := d.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	behind, err := LookBeyond(ctx, d.vhost, d.binding, bound)
 	return append(problems, behind...), err
 }
 

@@ -13,7 +13,6 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/drain"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -38,13 +37,12 @@ func (d Destination) Explain(verb string, err error) diag.Diagnostics {
 		when(Misnaming{d.Vhost, "a cascade or ladder"}.Explain),
 		when(func(e *engine.NotVacantError) diag.Diagnostic { return d.onTheirWay(verb, e) }),
 		when(func(e *engine.UnfinishedError) diag.Diagnostic { return d.unfinished(verb, e) }),
-		whenever(func(e *engine.LimitError) diag.Diagnostics { return d.Limited(e.Limit) }),
+		when(d.limited),
 		whenever(func(e *engine.LevelsError) diag.Diagnostics {
 			own, _ := recognize.Destination(d.Vhost, d.Binding)
 			return OtherLevels(own, e.There)
 		}),
-		whenever(func(e *engine.BehindError) diag.Diagnostics { return d.Behind(e.Findings) }),
-		when(d.notFollowed),
+		whenever(d.behind), when(d.notFollowed),
 		when(d.losesOverdue), when(d.wasGone), when(d.inFlight))
 }
 
@@ -226,21 +224,18 @@ func (d Destination) losesOverdue(*engine.LosesOverdueError) diag.Diagnostic {
 			"classic queue.", d.Binding.Destination, d.Vhost, d.Binding.Source)
 }
 
-// Limited warns of a destination that refuses messages when it is full.
-func (d Destination) Limited(limit string) diag.Diagnostics {
-	if limit == "" {
-		return nil
-	}
-	return diag.Diagnostics{WarningOn("queue", d.about("Destination refuses messages when it is full"),
+// limited warns of a destination that refuses messages when it is full.
+func (d Destination) limited(err *engine.LimitError) diag.Diagnostic {
+	return WarningOn("queue", d.about("Destination refuses messages when it is full"),
 		"Queue %q in vhost %q refuses messages when it is full: %s. A cascade of quorum queues offers a refused "+
 			"message again three to six minutes later. 32 refused messages keep all other messages from leaving the "+
 			"same delay queue, whatever their destination. A cascade of classic queues loses refused messages. Let "+
-			"the queue take all messages, or give it a cascade of its own.", d.Binding.Destination, d.Vhost, limit)}
+			"the queue take all messages, or give it a cascade of its own.", d.Binding.Destination, d.Vhost, err.Limit)
 }
 
-// Behind warns that messages get no further behind the destination.
-func (d Destination) Behind(findings []health.Finding) diag.Diagnostics {
-	return changing(d.about("Messages do not arrive"), d.String(), findings)
+// behind warns that messages get no further behind the destination.
+func (d Destination) behind(err *engine.BehindError) diag.Diagnostics {
+	return changing(d.about("Messages do not arrive"), d.String(), err.Findings)
 }
 
 // notFollowed is for an exchange behind which nobody can tell what gets the messages.

@@ -272,8 +272,11 @@ func readDestination(
 	if err != nil {
 		return nil, append(diags, d.Failed("read", err))
 	}
-	diags.Append(d.Limited(beyond.Limit)...)
-	diags.Append(d.Behind(beyond.Findings)...)
+	for _, problem := range beyond {
+		if _, isUnknown := errors.AsType[*engine.NotFollowedError](problem.Cause); !isUnknown { // which a plan says
+			diags.Append(d.Explain("read", problem.Cause)...)
+		}
+	}
 	return there, diags
 }
 
