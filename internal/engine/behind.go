@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/drain"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
@@ -63,10 +63,7 @@ func (o Observation) overdue(wanted topology.Topology, behind []health.Finding) 
 
 // why says what may keep overdue messages in a queue.
 func (o Observation) why(q topology.Queue, wanted topology.Topology, behind []health.Finding) string {
-	var causes []string
-	for _, f := range behind {
-		causes = append(causes, f.Object+": "+f.Cause)
-	}
+	cause := func(f health.Finding) string { return f.Object + ": " + f.Cause }
 	next := q.DeadLetterExchange()
 	delivery := topology.ExchangeObject(wanted.Delivery)
 	switch {
@@ -74,10 +71,10 @@ func (o Observation) why(q topology.Queue, wanted topology.Topology, behind []he
 		return topology.ExchangeObject(next) + " is missing"
 	case wanted.Delivery != "" && !o.DeliveryExists:
 		return delivery + " is missing"
-	case len(causes) > mostCauses:
-		return strings.Join(causes[:mostCauses], "; ") + "; and more of these findings"
-	case len(causes) > 0:
-		return strings.Join(causes, "; ")
+	case len(behind) > mostCauses:
+		return plaintext.Join(behind[:mostCauses], "; ", cause) + "; and more of these findings"
+	case len(behind) > 0:
+		return plaintext.Join(behind, "; ", cause)
 	case wanted.Delivery != "" && o.DeliveryAlternate == "":
 		return delivery + " may have no binding for their address, and it has no alternate exchange"
 	}
@@ -165,14 +162,10 @@ func keysThrough(b topology.Binding) topology.TopicKey {
 
 // nowhere is the finding of a binding or exchange whose messages get to no queue.
 func nowhere(object string, way recognize.Way) []health.Finding {
-	var ends []string
-	for _, end := range way.Ends {
-		ends = append(ends, end.String())
-	}
-	if len(ends) == 0 {
+	if len(way.Ends) == 0 {
 		return nil
 	}
-	return []health.Finding{health.Nowhere(object, strings.Join(ends, ", and "))}
+	return []health.Finding{health.Nowhere(object, plaintext.Join(way.Ends, ", and ", recognize.End.String))}
 }
 
 // around is a vhost of which something is known already, or supposed.

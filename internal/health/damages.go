@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -40,13 +41,7 @@ func Damages(desired, actual topology.Topology, status map[string]QueueStatus) [
 func (d Damage) Key() string { return d.Object + " " + d.Change }
 
 // Keys are those of all damages.
-func Keys(damages []Damage) []string {
-	keys := make([]string, len(damages))
-	for i, d := range damages {
-		keys[i] = d.Key()
-	}
-	return keys
-}
+func Keys(damages []Damage) []string { return plaintext.Texts(damages, Damage.Key) }
 
 // Sentences name each change, its effect on messages, and what the next apply does about it: one text for each object.
 func Sentences(damages []Damage) []string {
