@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -13,10 +14,7 @@ import (
 // check refuses what cannot be, before anything is written.
 func (o *operation) check(ctx context.Context, found *rabbit.State) error {
 	refusal, err := o.obstacles(ctx, found)
-	if err != nil {
-		return err
-	}
-	return refusal
+	return cmp.Or(err, refusal)
 }
 
 // obstacles are all reasons to refuse the change, in the state that was found. Preview and Apply both ask for them.

@@ -145,10 +145,7 @@ func (c Change) on(vhost *rabbit.Vhost) *operation {
 	return &operation{change: c, before: of(c.Before), after: of(c.After)}
 }
 
-// undoTimeout bounds what has to be done although the operation's own time is over.
-const undoTimeout = time.Minute
-
 // withTimeToUndo is for what has to be done although the operation's own time is over.
 func withTimeToUndo(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	return context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 }

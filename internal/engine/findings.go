@@ -16,14 +16,13 @@ func Findings(vhost string, wanted topology.Topology, state *rabbit.State) []hea
 	found := health.Findings(vhost, state.Queues, state.Status)
 	found = append(found, health.Weaknesses(wanted.Queues, state.Queues)...)
 	found = append(found, d.displaced(state)...)
-	parks := d.wanted.Parking() != ""
-	if parks && !d.ownsDelivery() && state.DeliveryExists && state.DeliveryAlternate == "" {
+	if wanted.Parking() != "" && !d.ownsDelivery() && state.DeliveryExists && state.DeliveryAlternate == "" {
 		unless := ""
 		if state.DeliveryPolicy != "" && !state.AllPolicies.AreRead() {
 			unless = fmt.Sprintf("unless policy %q names one, which cannot be read, ", state.DeliveryPolicy)
 		}
 		found = append(found, health.Finding{
-			Severity: health.Warning, Object: fmt.Sprintf("exchange %q", d.wanted.Delivery),
+			Severity: health.Warning, Object: topology.ExchangeObject(wanted.Delivery),
 			Cause: "no alternate exchange",
 			Effect: unless + "a message for a destination that is not bound there is not parked. " +
 				"A quorum queue keeps it and tries again every three minutes. A classic queue loses it",

@@ -16,11 +16,8 @@ func (e *Engine) unusable(ctx context.Context, err error) []Problem {
 	switch {
 	case rabbit.IsKind(err, rabbit.LavinMQ):
 		return []Problem{{Refused, err}}
-	case e.isAway(ctx, err):
-		return nil
-	case rabbit.IsKind(err, rabbit.Unavailable, rabbit.Canceled):
-		return nil
-	case rabbit.IsOfConnection(err) && !e.silent.CompareAndSwap(false, true):
+	case e.isAway(ctx, err), rabbit.IsKind(err, rabbit.Unavailable, rabbit.Canceled),
+		rabbit.IsOfConnection(err) && !e.silent.CompareAndSwap(false, true):
 		return nil
 	}
 	return []Problem{{Unusable, err}}
