@@ -112,7 +112,7 @@ func (r *rebinding) undoUpdate(
 	named, all := r.change.Options.Named, append(allBut(r.own, r.to.binding), r.to.binding)
 	there, err := boundThere(ctx, r.vhost, all)
 	left := among(all, there)
-	made, kept := r.to.isIn(left), slices.Contains(left, named)
+	made, kept := slices.Contains(left, r.to.binding), slices.Contains(left, named)
 	if err == nil && r.to.binding != named && !r.there.Has(r.to.binding) && (kept || !made) {
 		if err = r.undo(ctx, done); err == nil {
 			left = allBut(left, r.to.binding)
@@ -170,8 +170,8 @@ func (r *rebinding) bind(
 	if done, err = Run(ctx, r.vhost, plan.Rebind(r.change.After.Bindings, actual)); err != nil {
 		return nil, done, err
 	}
-	there, err := r.to.read(ctx)
-	if err == nil && !r.to.isIn(there) {
+	there, err := r.vhost.BindingsFrom(ctx, r.to.binding.Source)
+	if err == nil && !slices.Contains(there, r.to.binding) {
 		err = errors.New("RabbitMQ does not list it afterwards: another application removed it, or the answer of a " +
 			"node is old")
 	}

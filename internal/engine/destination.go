@@ -18,13 +18,6 @@ type destination struct {
 	binding topology.Binding
 }
 
-// read lists the bindings of the delivery exchange.
-func (d destination) read(ctx context.Context) ([]topology.Binding, error) {
-	return d.vhost.BindingsFrom(ctx, d.binding.Source)
-}
-
-func (d destination) isIn(there []topology.Binding) bool { return slices.Contains(there, d.binding) }
-
 // check finds the faults of a destination, new or not. It refuses names that lead into a cascade or ladder
 // rather than behind it: the error then is, or wraps, a *MisnamedError. What the plan says of the delivery exchange is
 // not asked for.
@@ -44,11 +37,11 @@ func (d destination) check(ctx context.Context, options Options, isNew bool) (pr
 		}
 	}
 	loses := false
-	switch {
-	case options.BehindClassic:
+	if options.BehindClassic || isNew && !options.DeliveryPlanned {
 		loses, err = d.isQuorum(ctx)
-	case isNew && !options.DeliveryPlanned:
-		loses, err = d.losesOverdue(ctx)
+	}
+	if err == nil && loses && !options.BehindClassic {
+		loses, err = d.isBehindClassic(ctx)
 	}
 	if loses {
 		problems = append(problems, Problem{Other, &LosesOverdueError{d.binding}})
@@ -167,15 +160,6 @@ func LevelsInto(ctx context.Context, vhost *rabbit.Vhost, delivery string) (map[
 		}
 	}
 	return there, nil
-}
-
-// losesOverdue tells whether the destination is a quorum queue behind a cascade of classic queues.
-func (d destination) losesOverdue(ctx context.Context) (bool, error) {
-	isQuorum, err := d.isQuorum(ctx)
-	if err != nil || !isQuorum {
-		return false, err
-	}
-	return d.isBehindClassic(ctx)
 }
 
 // isQuorum tells whether the destination is a quorum queue.

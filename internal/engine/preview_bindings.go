@@ -23,7 +23,7 @@ func (e *Engine) previewBindings(ctx context.Context, c Change) []Problem {
 	if len(c.After.Bindings) == 0 {
 		return waits
 	}
-	isNew := !r.to.isIn(r.own)
+	isNew := !slices.Contains(r.own, r.to.binding)
 	problems, err := r.to.check(ctx, c.Options, isNew)
 	problems = append(problems, waits...)
 	_, isMisnamed := errors.AsType[*MisnamedError](err)
@@ -68,7 +68,7 @@ func (d destination) preview(ctx context.Context, options Options) (problems []P
 	if !there {
 		return problems, nil
 	}
-	bound, err := d.read(ctx)
+	bound, err := d.vhost.BindingsFrom(ctx, d.binding.Source)
 	if err != nil {
 		return nil, err
 	}
