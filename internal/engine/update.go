@@ -49,8 +49,8 @@ func (d *deployment) readForRepair(ctx context.Context) (*rabbit.State, error) {
 	if err != nil {
 		return nil, err
 	}
-	exchanges, queues := plan.Recreated(d.wanted, state.Topology)
-	inbound, err := d.vhost.Inbound(ctx, exchanges, queues)
+	differences := topology.Diff(d.wanted, state.Topology)
+	inbound, err := d.vhost.Inbound(ctx, differences.WrongExchanges, differences.WrongQueues)
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,8 @@ import (
 // unroutable. They are parked where the exchange has an alternate exchange.
 //
 // Actual holds the existing objects that desired names, and the bindings of the exchanges that desired owns. It also
-// holds the bindings of others that lead to objects to be recreated (see Recreated).
+// holds the bindings of others that lead to objects to be recreated, which exist with other properties than desired. It
+// has to know them, or they would be lost.
 //
 // The entry gets the desired owner's mark before its own bindings, so that a destroy beside it sees that before a
 // message comes. Marks of others stay.
@@ -70,13 +71,6 @@ func (d repair) autoDeleteFirst() []string {
 	slices.Reverse(first)
 	return slices.Concat(first, slices.DeleteFunc(slices.Clone(d.WrongExchanges),
 		func(name string) bool { return slices.Contains(first, name) }))
-}
-
-// Recreated lists the exchanges and queues that exist with other properties than desired. Repair has to know the
-// bindings of others to them, or these would be lost.
-func Recreated(desired, actual topology.Topology) (exchanges, queues []string) {
-	d := newRepair(desired, actual)
-	return d.WrongExchanges, d.WrongQueues
 }
 
 // repair is a Repair in the making.

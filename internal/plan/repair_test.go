@@ -62,7 +62,7 @@ func TestDiffRepairs(t *testing.T) {
 		others := othersOf(b, desired)
 		inAnyOrder(t, b)
 		actual := b.Actual(desired)
-		exchanges, _ := plan.Recreated(desired, actual)
+		exchanges := topology.Diff(desired, actual).WrongExchanges
 		b.Before = func(step plan.Step) error {
 			if unbind, ok := step.(plan.Unbind); ok && slices.Contains(exchanges, unbind.Binding.Source) {
 				return nil // there is something to do if the exchange could not be recreated

@@ -48,8 +48,8 @@ func (b *Broker) Snapshot() topology.Topology { return b.Clone() }
 // bindings of the exchanges that it owns. It also has the bindings of others that lead to objects to be recreated.
 func (b *Broker) Actual(desired topology.Topology) topology.Topology {
 	actual := b.Part(desired)
-	exchanges, queues := plan.Recreated(desired, actual)
-	maps.Copy(actual.Bindings, b.inbound(exchanges, queues))
+	differences := topology.Diff(desired, actual)
+	maps.Copy(actual.Bindings, b.inbound(differences.WrongExchanges, differences.WrongQueues))
 	return actual
 }
 
