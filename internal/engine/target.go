@@ -38,29 +38,24 @@ func (t *target) prepare(ctx context.Context, steps plan.Plan) error {
 	return nil
 }
 
-// DeclareExchange declares an exchange.
 func (t *target) DeclareExchange(ctx context.Context, s plan.DeclareExchange) (bool, error) {
 	return t.vhost.DeclareExchange(ctx, s.Exchange, s.New)
 }
 
-// DeclareQueue declares a queue.
 func (t *target) DeclareQueue(ctx context.Context, s plan.DeclareQueue) (bool, error) {
 	defer t.prover.Changed(s.Queue.Name)
 	return t.vhost.DeclareQueue(ctx, s.Queue, s.New, func() error { return t.prover.VerifyServed(ctx, s.Queue) })
 }
 
-// Bind makes a binding.
 func (t *target) Bind(ctx context.Context, s plan.Bind) (bool, error) {
 	return t.vhost.Bind(ctx, s.Binding)
 }
 
-// Unbind deletes a binding.
 func (t *target) Unbind(ctx context.Context, s plan.Unbind) (bool, error) {
 	defer func() { t.prover.Closed(s.Binding.Source) }()
 	return t.vhost.Unbind(ctx, s.Binding)
 }
 
-// DeleteExchange deletes an exchange.
 func (t *target) DeleteExchange(ctx context.Context, s plan.DeleteExchange) (bool, error) {
 	defer func() { t.prover.Closed(s.Name) }()
 	return t.vhost.DeleteExchange(ctx, s.Name, s.IfUnused)
@@ -98,12 +93,10 @@ func (t *target) notEmpty(s plan.DeleteQueue, waiting []drain.QueueDepth) error 
 	return &drain.NotEmptyError{Vhost: t.vhost.Name(), Why: s.String(), Queues: waiting}
 }
 
-// SetPolicy sets a policy.
 func (t *target) SetPolicy(ctx context.Context, s plan.SetPolicy) (bool, error) {
 	return t.vhost.SetPolicy(ctx, s.Policy)
 }
 
-// DeletePolicy deletes a policy.
 func (t *target) DeletePolicy(ctx context.Context, s plan.DeletePolicy) (bool, error) {
 	return t.vhost.DeletePolicy(ctx, s.Name)
 }
@@ -121,7 +114,6 @@ func (t *target) DeletePolicy(ctx context.Context, s plan.DeletePolicy) (bool, e
 // TestKilledNode tests the new queues of this provider.
 const durableAfter = 5 * time.Second
 
-// AwaitDurable waits for that long.
 func (t *target) AwaitDurable(ctx context.Context, _ plan.AwaitDurable) error {
 	if t.vhost.Client().BindsAtOnce() {
 		return nil
@@ -129,7 +121,6 @@ func (t *target) AwaitDurable(ctx context.Context, _ plan.AwaitDurable) error {
 	return t.vhost.Client().Wait(ctx, durableAfter)
 }
 
-// VerifyEmpty looks into queues.
 func (t *target) VerifyEmpty(ctx context.Context, s plan.VerifyEmpty) error {
 	return t.prover.VerifyEmpty(ctx, drain.Question(s))
 }
