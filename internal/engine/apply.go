@@ -18,7 +18,7 @@ func (e *Engine) Apply(ctx context.Context, c Change) (result Result, err error)
 	if c.isOfBindings() {
 		return e.rebind(ctx, c)
 	}
-	o := e.operation(c)
+	o := c.on(e.client.Vhost(c.Vhost))
 	switch {
 	case c.After.IsEmpty():
 		result, err = o.destroy(ctx)
@@ -57,7 +57,7 @@ func (e *Engine) Preview(ctx context.Context, c Change) []Problem {
 	if c.isOfBindings() {
 		return e.previewBindings(ctx, c)
 	}
-	o := e.operation(c)
+	o := c.on(e.client.Vhost(c.Vhost))
 	switch {
 	case c.After.IsEmpty():
 		return o.previewOthers(ctx)

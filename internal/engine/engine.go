@@ -137,8 +137,6 @@ type operation struct {
 	problems []Problem
 }
 
-func (e *Engine) operation(c Change) *operation { return c.on(e.client.Vhost(c.Vhost)) }
-
 // on is the change as it is made in a vhost.
 func (c Change) on(vhost *rabbit.Vhost) *operation {
 	of := func(t topology.Topology) *deployment { return &deployment{kind: c.Kind, vhost: vhost, wanted: t} }

@@ -157,7 +157,7 @@ func TestCheck(t *testing.T) {
 			options: adopt, want: "it asks"},
 		"adopts, and nothing is there": {before: none, after: own, there: none, options: adopt},
 	} {
-		o := New(nobody(t)).operation(Change{Before: test.before, After: test.after, Options: test.options})
+		o := Change{Before: test.before, After: test.after, Options: test.options}.on(nobody(t).Vhost(""))
 		state := found(test.there)
 		if test.change != nil {
 			test.change(state)
@@ -196,7 +196,7 @@ func TestCheckOwner(t *testing.T) {
 		"update": {a, false, true}, "adoption": {a, true, false}, "destroy": {topology.New(), false, true},
 		"destroy of what was adopted": {topology.New(), true, true},
 	} {
-		o := New(nobody(t)).operation(Change{Before: a, After: test.after, Options: Options{Adopt: test.adopt}})
+		o := Change{Before: a, After: test.after, Options: Options{Adopt: test.adopt}}.on(nobody(t).Vhost(""))
 		if err := o.checkOwner(a, found(b)); (err != nil) != test.want {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -381,7 +381,7 @@ func TestNoteDamages(t *testing.T) {
 		"delivery exchange":  {before, before, without, nil, "1 damages came after the plan, gone: false"},
 		"another one before": {moved, before, without, nil, ""},
 	} {
-		o := New(nobody(t)).operation(Change{Before: test.before, After: before, Options: Options{Known: test.known}})
+		o := Change{Before: test.before, After: before, Options: Options{Known: test.known}}.on(nobody(t).Vhost(""))
 		o.noteDamages(test.read, found(test.there))
 		got := ""
 		for _, p := range o.problems {
@@ -393,7 +393,7 @@ func TestNoteDamages(t *testing.T) {
 		}
 	}
 	for want, there := range []topology.Topology{topology.New(), gone} {
-		o := New(nobody(t)).operation(Change{After: before, Options: Options{Adopt: true}})
+		o := Change{After: before, Options: Options{Adopt: true}}.on(nobody(t).Vhost(""))
 		if o.noteDamaged(found(there)); len(o.problems) != want {
 			t.Errorf("an adoption notes %v", o.problems)
 		}
