@@ -72,7 +72,7 @@ func (d *deployment) verifyGone(ctx context.Context) error {
 		return nil //nolint:nilerr // all was said to be deleted
 	}
 	left := state.Topology
-	maps.DeleteFunc(left.Exchanges, func(name string, _ topology.Exchange) bool { return !d.wanted.Owns(name) })
+	delete(left.Exchanges, d.wanted.Delivery)
 	if left.IsEmpty() {
 		return nil
 	}

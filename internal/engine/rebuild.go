@@ -112,22 +112,8 @@ func (o *operation) left(ctx context.Context, found *rabbit.State, done []plan.S
 // leaves do not count: they may be damaged, and all else new.
 func (c Change) IsNew(there topology.Topology) bool {
 	there = there.Part(plan.Away(c.Before, c.After, true))
-	for name, e := range there.Exchanges {
-		if c.Before.Owns(name) && !e.Equal(c.After.Exchanges[name]) {
-			return false
-		}
-	}
-	for name, q := range there.Queues {
-		if !q.Equal(c.After.Queues[name]) {
-			return false
-		}
-	}
-	for name, p := range there.Policies {
-		if !p.Equal(c.After.Policies[name]) {
-			return false
-		}
-	}
-	return true
+	delete(there.Exchanges, c.Before.Delivery)
+	return there.SameObjects(c.After.Part(there))
 }
 
 // deleteDeliveryBefore deletes the delivery exchange before, if the topology has got another one and nobody uses it.
