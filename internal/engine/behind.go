@@ -176,10 +176,8 @@ type around struct {
 	delivers topology.Bindings
 }
 
-// Policies are known.
 func (a around) Policies(context.Context) (policy.Policies, error) { return a.policies, nil }
 
-// BindingsFrom are the bindings of an exchange.
 func (a around) BindingsFrom(ctx context.Context, exchange string) ([]topology.Binding, error) {
 	if known := a.delivers.Where(func(b topology.Binding) bool { return b.Source == exchange }); len(known) > 0 {
 		return known, nil

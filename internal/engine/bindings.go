@@ -49,7 +49,6 @@ func ofBindings(bindings ...topology.Binding) *topology.Topology {
 	return &topology.Topology{Bindings: topology.NewBindings(bindings...)}
 }
 
-// create binds.
 func (r *rebinding) create(ctx context.Context) (result Result, err error) {
 	if result.Problems, err = r.prepare(ctx); err != nil {
 		return result, err

@@ -162,7 +162,6 @@ func LevelsInto(ctx context.Context, vhost *rabbit.Vhost, delivery string) (map[
 	return there, nil
 }
 
-// isQuorum tells whether the destination is a quorum queue.
 func (d destination) isQuorum(ctx context.Context) (bool, error) {
 	if d.binding.DestinationType != topology.ToQueue {
 		return false, nil

@@ -12,9 +12,7 @@ import (
 // Errors are all that is wrong with an operation. If it has not begun, that is all that stands in its way.
 type Errors []error
 
-func (e Errors) Error() string {
-	return errors.Join(e...).Error()
-}
+func (e Errors) Error() string { return errors.Join(e...).Error() }
 
 // Unwrap gives all of them.
 func (e Errors) Unwrap() []error { return e }
