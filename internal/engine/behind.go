@@ -105,7 +105,7 @@ func (o Observation) behind(
 		return nil, err
 	}
 	found := health.Receivers(receivers.Queues, receivers.Status)
-	onward := recognize.NewOnward(ctx, around{vhost, o.AllPolicies.Users, delivers})
+	onward := recognize.NewOnward(ctx, knownVhost{vhost, o.AllPolicies.Users, delivers})
 	follow := func(object string, keys topology.TopicKey) {
 		if err == nil {
 			var way recognize.Way
@@ -168,21 +168,21 @@ func nowhere(object string, way recognize.Way) []health.Finding {
 	return []health.Finding{health.Nowhere(object, plaintext.Join(way.Ends, ", and ", recognize.End.String))}
 }
 
-// around is a vhost of which something is known already, or supposed.
-type around struct {
+// knownVhost is a vhost of which something is known already, or supposed.
+type knownVhost struct {
 	*rabbit.Vhost
 	policies policy.Policies
 	// delivers are bindings of one exchange, all that it has.
 	delivers topology.Bindings
 }
 
-func (a around) Policies(context.Context) (policy.Policies, error) { return a.policies, nil }
+func (k knownVhost) Policies(context.Context) (policy.Policies, error) { return k.policies, nil }
 
-func (a around) BindingsFrom(ctx context.Context, exchange string) ([]topology.Binding, error) {
-	if known := a.delivers.Where(func(b topology.Binding) bool { return b.Source == exchange }); len(known) > 0 {
+func (k knownVhost) BindingsFrom(ctx context.Context, exchange string) ([]topology.Binding, error) {
+	if known := k.delivers.Where(func(b topology.Binding) bool { return b.Source == exchange }); len(known) > 0 {
 		return known, nil
 	}
-	return a.Vhost.BindingsFrom(ctx, exchange)
+	return k.Vhost.BindingsFrom(ctx, exchange)
 }
 
 // LookBeyond says what would keep the messages of a destination from arriving, as things are. The destination need not
@@ -215,7 +215,7 @@ func LookBeyond(
 		return nil, err
 	}
 	bindings := topology.NewBindings(append(bound, b)...)
-	way, err := recognize.NewOnward(ctx, around{vhost, policies.Users, bindings}).Follow(b.Source, keysThrough(b))
+	way, err := recognize.NewOnward(ctx, knownVhost{vhost, policies.Users, bindings}).Follow(b.Source, keysThrough(b))
 	note(nowhere(BindingObject(b), way))
 	if way.Unknown != "" {
 		why := fmt.Sprintf("%s: %s", topology.ExchangeObject(way.Unknown), way.Why)

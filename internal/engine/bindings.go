@@ -17,15 +17,15 @@ import (
 type rebinding struct {
 	change Change
 	vhost  *rabbit.Vhost
-	// own are the bindings before, and to is the wanted one. A destroy wants none.
-	own []topology.Binding
-	to  destination
+	// before are the bindings of the state, and to is the wanted one. A destroy wants none.
+	before []topology.Binding
+	to     destination
 	// there is what the exchanges of all these had bound before anything was written.
 	there topology.Bindings
 }
 
 func (e *Engine) rebinding(c Change) *rebinding {
-	r := &rebinding{change: c, vhost: e.client.Vhost(c.Vhost), own: c.Before.Bindings.Sorted()}
+	r := &rebinding{change: c, vhost: e.client.Vhost(c.Vhost), before: c.Before.Bindings.Sorted()}
 	r.to.vhost = r.vhost
 	for b := range c.After.Bindings {
 		r.to.binding = b
@@ -71,10 +71,10 @@ func (r *rebinding) update(ctx context.Context) (result Result, err error) {
 	if result.Problems, err = r.prepare(ctx); err != nil {
 		return result, err
 	}
-	if err = r.look(ctx); err != nil {
+	if err = r.readThere(ctx); err != nil {
 		return result, err
 	}
-	gone := allBut(r.own, r.to.binding)
+	gone := allBut(r.before, r.to.binding)
 	if err = r.vacate(ctx, gone); err != nil {
 		return result, err
 	}
@@ -98,7 +98,7 @@ func (r *rebinding) update(ctx context.Context) (result Result, err error) {
 // that was not, as the refresh takes such a destination out of the state. It may expect that with triggers.
 func (r *rebinding) wasThere() bool {
 	mark := r.to.binding.DestinationMark()
-	return len(r.own)+len(r.there.Where(func(b topology.Binding) bool { return b.DestinationMark() == mark })) > 0
+	return len(r.before)+len(r.there.Where(func(b topology.Binding) bool { return b.DestinationMark() == mark })) > 0
 }
 
 // undoUpdate takes a failed update back, unless it has removed the binding that the state names. It returns the
@@ -108,9 +108,9 @@ func (r *rebinding) undoUpdate(
 ) (Result, error) {
 	ctx, cancel := withTimeToUndo(ctx)
 	defer cancel()
-	named, all := r.change.Options.Named, append(allBut(r.own, r.to.binding), r.to.binding)
+	named, all := r.change.Options.Named, append(allBut(r.before, r.to.binding), r.to.binding)
 	there, err := boundThere(ctx, r.vhost, all)
-	left := among(all, there)
+	left := existing(all, there)
 	made, kept := slices.Contains(left, r.to.binding), slices.Contains(left, named)
 	if err == nil && r.to.binding != named && !r.there.Has(r.to.binding) && (kept || !made) {
 		if err = r.undo(ctx, done); err == nil {
@@ -126,17 +126,17 @@ func (r *rebinding) undoUpdate(
 
 // destroy removes the bindings. The state of its result is what their exchanges still have bound.
 func (r *rebinding) destroy(ctx context.Context) (result Result, err error) {
-	if err = r.look(ctx); err == nil {
-		err = r.vacate(ctx, r.own)
+	if err = r.readThere(ctx); err == nil {
+		err = r.vacate(ctx, r.before)
 	}
 	if err == nil {
-		_, err = Run(ctx, r.vhost, plan.Rebind(topology.Bindings{}, topology.NewBindings(r.own...)))
+		_, err = Run(ctx, r.vhost, plan.Rebind(topology.Bindings{}, topology.NewBindings(r.before...)))
 	}
 	if rabbit.IsKind(err, rabbit.VhostNotFound) {
 		return result, nil
 	}
 	if err == nil {
-		result.State = &rabbit.State{Topology: *ofBindings(r.staying(r.own)...)}
+		result.State = &rabbit.State{Topology: *ofBindings(r.staying(r.before)...)}
 	}
 	return result, err
 }
@@ -150,10 +150,10 @@ func (r *rebinding) prepare(ctx context.Context) (problems []Problem, err error)
 	return append(problems, more...), err
 }
 
-// look reads all bindings of the exchanges, and leaves those before out that are not there.
-func (r *rebinding) look(ctx context.Context) (err error) {
-	r.there, err = boundThere(ctx, r.vhost, append(r.own, r.change.After.Bindings.Sorted()...))
-	r.own = among(r.own, r.there)
+// readThere reads all bindings of the exchanges, and leaves those before out that are not there.
+func (r *rebinding) readThere(ctx context.Context) (err error) {
+	r.there, err = boundThere(ctx, r.vhost, append(r.before, r.change.After.Bindings.Sorted()...))
+	r.before = existing(r.before, r.there)
 	return err
 }
 
@@ -236,8 +236,8 @@ func allBut(bindings []topology.Binding, others ...topology.Binding) []topology.
 		func(b topology.Binding) bool { return slices.Contains(others, b) })
 }
 
-// among are those of the bindings that are there, in the same order.
-func among(bindings []topology.Binding, there topology.Bindings) []topology.Binding {
+// existing are those of the bindings that are there, in the same order.
+func existing(bindings []topology.Binding, there topology.Bindings) []topology.Binding {
 	return slices.DeleteFunc(slices.Clone(bindings), func(b topology.Binding) bool { return !there.Has(b) })
 }
 
@@ -250,7 +250,7 @@ func FindBindings(ctx context.Context, vhost *rabbit.Vhost, own []topology.Bindi
 	if there, err = boundThere(ctx, vhost, own); err != nil {
 		return nil, nil, err
 	}
-	found = among(own, there)
+	found = existing(own, there)
 	switch last := len(found) - 1; {
 	case last < 0:
 	case found[0] != own[0]:

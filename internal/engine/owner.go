@@ -48,7 +48,7 @@ func (d *deployment) checkReached(ctx context.Context, adopted topology.Topology
 				seen[b.Source], exchanges = true, append(exchanges, b.Source)
 			}
 		}
-		switch entry, err := d.owned(ctx, exchanges); {
+		switch entry, err := d.firstOwned(ctx, exchanges); {
 		case err != nil:
 			return nil, err
 		case entry != "":
@@ -59,8 +59,8 @@ func (d *deployment) checkReached(ctx context.Context, adopted topology.Topology
 	return nil, nil
 }
 
-// owned is the first of the exchanges that has the mark of an owner, empty if none has.
-func (d *deployment) owned(ctx context.Context, exchanges []string) (string, error) {
+// firstOwned is the first of the exchanges that has the mark of an owner, empty if none has.
+func (d *deployment) firstOwned(ctx context.Context, exchanges []string) (string, error) {
 	for _, name := range exchanges {
 		if marks, err := d.vhost.Owners(ctx, name); err != nil || len(marks) > 0 {
 			return name, err

@@ -23,7 +23,7 @@ func (e *Engine) previewBindings(ctx context.Context, c Change) []Problem {
 	if len(c.After.Bindings) == 0 {
 		return waits
 	}
-	isNew := !slices.Contains(r.own, r.to.binding)
+	isNew := !slices.Contains(r.before, r.to.binding)
 	problems, err := r.to.check(ctx, c.Options, isNew)
 	problems = append(problems, waits...)
 	_, isMisnamed := errors.AsType[*MisnamedError](err)
@@ -95,7 +95,7 @@ func (e *WaitingError) Error() string {
 // exchange all the same do not count.
 func (e *Engine) previewWaiting(ctx context.Context, r *rebinding) (problems []Problem) {
 	moves := func(b topology.Binding) bool { return !delay.Replaces(r.to.binding, b) }
-	if gone := allBut(r.own, r.to.binding); !slices.ContainsFunc(gone, moves) {
+	if gone := allBut(r.before, r.to.binding); !slices.ContainsFunc(gone, moves) {
 		return nil
 	}
 	s := e.survey(ctx, r.vhost)
@@ -103,7 +103,7 @@ func (e *Engine) previewWaiting(ctx context.Context, r *rebinding) (problems []P
 		return nil // the apply asks again
 	}
 	r.there = s.inventory.There.Bindings
-	gone := among(allBut(r.own, r.to.binding), r.there)
+	gone := existing(allBut(r.before, r.to.binding), r.there)
 	needed := r.needed(gone)
 	led := slices.DeleteFunc(gone, func(b topology.Binding) bool {
 		return !delay.TakesAll(r.to.binding, b) || !moves(b)

@@ -311,7 +311,7 @@ func TestNeeded(t *testing.T) {
 		if got := allBut(r.there.Sorted(), gone); !slices.Equal(got, topology.NewBindings(test.there...).Sorted()) {
 			t.Errorf("%s: the rest is %v", name, got)
 		}
-		if got := among([]topology.Binding{gone, b("x", "x")}, r.there); !slices.Equal(got, []topology.Binding{gone}) {
+		if got := existing([]topology.Binding{gone, b("x", "x")}, r.there); len(got) != 1 || got[0] != gone {
 			t.Errorf("%s: there are %v", name, got)
 		}
 	}
@@ -325,7 +325,7 @@ func TestNeeded(t *testing.T) {
 		"others":            {there: []topology.Binding{other}},
 		"both":              {[]topology.Binding{gone}, []topology.Binding{marked}, true},
 	} {
-		r := &rebinding{to: destination{binding: marked}, own: test.own, there: topology.NewBindings(test.there...)}
+		r := &rebinding{to: destination{binding: marked}, before: test.own, there: topology.NewBindings(test.there...)}
 		if got := r.wasThere(); got != test.want {
 			t.Errorf("%s: it was there: %t", name, got)
 		}

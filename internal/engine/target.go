@@ -20,8 +20,6 @@ type target struct {
 	prover *drain.Prover
 }
 
-var _ plan.Target = (*target)(nil)
-
 func newTarget(vhost *rabbit.Vhost) *target { return &target{vhost, drain.NewProver(vhost)} }
 
 // prepare makes sure of what a plan takes to prove queues empty.
