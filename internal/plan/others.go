@@ -27,7 +27,7 @@ func Away(before, after topology.Topology, rebuilds bool) topology.Topology {
 	case after.IsEmpty():
 		return before
 	case rebuilds:
-		return apart(before, after)
+		return partToRebuild(before, after)
 	}
 	return before.Extras(after)
 }

@@ -22,7 +22,7 @@ import (
 // If a step fails, the plan removes its new objects, while they are empty, and restores the topology before. Once the
 // new entry is open nothing is undone, and the plan goes on with what can be done.
 func Rebuild(before, after, actual topology.Topology, guard Guard) Plan {
-	t := newTeardown(apart(before, after), actual)
+	t := newTeardown(partToRebuild(before, after), actual)
 	removal := t.removal(guard)
 	left := without(t.actual, removal.Steps())
 	wanted := after
@@ -51,7 +51,7 @@ func Rebuild(before, after, actual topology.Topology, guard Guard) Plan {
 	build = append(build, Repair(wanted, left)...)
 
 	// Who may not bind it again learns so before anything is closed.
-	plan := append(t.look(guard, removal.Steps()).then(again...), t.undoable(removal)...)
+	plan := append(t.checkFirst(guard, removal.Steps()).then(again...), t.undoable(removal)...)
 	u := unbuild{before: t.actual, removal: removal.Steps(), after: after, recreated: recreated}
 	opened := build.opens(after.Entry)
 	for i := range build {
@@ -89,9 +89,9 @@ func RebuildsDelivery(before, after, actual topology.Topology) bool {
 	return before.Delivery == after.Delivery && owned && exists && !have.Equal(want)
 }
 
-// apart is the topology without the way of unroutable messages, if the other one has the same. A policy that leads
-// there is no part of that.
-func apart(t topology.Topology, other topology.Topology) topology.Topology {
+// partToRebuild is the topology without the way of unroutable messages, if the other one has the same. A policy that
+// leads there is no part of that.
+func partToRebuild(t, other topology.Topology) topology.Topology {
 	way := t.WithQueues(t.Parking())
 	if !way.SameObjects(other.Part(way)) {
 		return t
@@ -102,7 +102,7 @@ func apart(t topology.Topology, other topology.Topology) topology.Topology {
 // KeepsParked tells whether a Rebuild leaves the way of unroutable messages as it is, and the messages parked in its
 // queue.
 func KeepsParked(before, after topology.Topology) bool {
-	return len(apart(before, after).Queues) < len(before.Queues)
+	return len(partToRebuild(before, after).Queues) < len(before.Queues)
 }
 
 // opens is the index of the phase after which the exchange is bound onwards.
@@ -130,7 +130,7 @@ type unbuild struct {
 func (u unbuild) plan(done []Step) Plan {
 	var plan Plan
 	declaresDelivery := false
-	removed := among(done, u.removal)
+	removed := listed(done, u.removal)
 	built := done
 	for i, step := range done {
 		if len(removed) > 0 && step.String() == removed[len(removed)-1].String() {

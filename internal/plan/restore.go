@@ -86,8 +86,8 @@ func behind(t topology.Topology, name string, kind topology.DestinationType) []s
 	return found
 }
 
-// among are those of the steps that are in a list as well.
-func among(steps, list []Step) []Step {
+// listed are those of the steps that are in a list as well.
+func listed(steps, list []Step) []Step {
 	texts := map[string]bool{}
 	for _, step := range list {
 		texts[step.String()] = true

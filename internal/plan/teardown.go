@@ -27,7 +27,7 @@ import (
 func Teardown(desired, actual topology.Topology, guard Guard) Plan {
 	t := newTeardown(desired, actual)
 	removal := t.removal(guard)
-	return append(t.look(guard, removal.Steps()), removal...)
+	return append(t.checkFirst(guard, removal.Steps()), removal...)
 }
 
 // Guard says what a teardown does about messages that wait.
@@ -39,9 +39,9 @@ type Guard struct {
 	Drain time.Duration
 }
 
-// look makes sure, before anything is touched, that no messages are in the way, and that the user may delete
+// checkFirst makes sure, before anything is touched, that no messages are in the way, and that the user may delete
 // everything.
-func (t teardown) look(guard Guard, removal []Step) Plan {
+func (t teardown) checkFirst(guard Guard, removal []Step) Plan {
 	var checks []Step
 	switch {
 	case guard.Force:
@@ -78,7 +78,7 @@ func (t teardown) removal(guard Guard) Plan {
 	var removal Plan
 	for _, s := range t.stages() {
 		removal = removal.then(s.close...).then(t.verify(s.closed, VerifyEmpty{Wait: guard.Drain})...).
-			then(t.owned()...)
+			then(t.verifyOwner()...)
 	}
 	removal = removal.
 		then(t.cutOff...).
@@ -90,7 +90,7 @@ func (t teardown) removal(guard Guard) Plan {
 		removal = removal.then(t.verify(t.queues(), VerifyEmpty{NothingMoves: true})...)
 	}
 	for queues := range slices.Chunk(t.deleteQueues(true), queuesAtOnce) {
-		removal = removal.then(t.owned()...).then(queues...)
+		removal = removal.then(t.verifyOwner()...).then(queues...)
 	}
 	return t.undoable(removal)
 }
@@ -216,9 +216,9 @@ func (t teardown) verify(queues []topology.Queue, step VerifyEmpty) []Step {
 	return []Step{step}
 }
 
-// owned makes sure, once something is closed, that nobody else has taken over the topology meanwhile. A part without an
-// owner belongs to a topology that is being taken over itself.
-func (t teardown) owned() []Step {
+// verifyOwner makes sure, once something is closed, that nobody else has taken over the topology meanwhile. A part
+// without an owner belongs to a topology that is being taken over itself.
+func (t teardown) verifyOwner() []Step {
 	if len(t.close) == 0 || !t.desired.IsWhole() && len(t.desired.Owners) == 0 {
 		return nil
 	}
@@ -233,7 +233,7 @@ func (t teardown) undoable(removal Plan) Plan {
 			if len(back) == 0 {
 				return nil
 			}
-			return append(Plan{}.then(t.owned()...), back...)
+			return append(Plan{}.then(t.verifyOwner()...), back...)
 		}
 	}
 	return removal
