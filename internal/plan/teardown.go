@@ -70,10 +70,10 @@ func (t teardown) removal(guard Guard) Plan {
 	if guard.Force {
 		return Plan{}.
 			then(t.close...).
-			then(deleteExchanges(t.levels)...).
+			then(t.levels...).
 			then(t.deleteQueues(false)...).
-			then(deleteExchanges(t.alternate)...).
-			then(deletePolicies(t.policies)...)
+			then(t.alternate...).
+			then(t.policies...)
 	}
 	var removal Plan
 	for _, s := range t.stages() {
@@ -82,9 +82,9 @@ func (t teardown) removal(guard Guard) Plan {
 	}
 	removal = removal.
 		then(t.cutOff...).
-		then(deleteExchanges(t.levels)...).
-		then(deleteExchanges(t.alternate)...).
-		then(deletePolicies(t.policies)...)
+		then(t.levels...).
+		then(t.alternate...).
+		then(t.policies...)
 	if len(t.cutOff)+len(t.levels)+len(t.alternate) > 0 {
 		// Publishers that enter below the entry may have come in since.
 		removal = removal.then(t.verify(t.queues(), VerifyEmpty{NothingMoves: true})...)
@@ -116,11 +116,11 @@ type teardown struct {
 	// close keeps new messages out, and cutOff those that come in beside the entry and the levels.
 	close, cutOff []Step
 	// into are the bindings to close in the place of the entry of a part.
-	into              []topology.Binding
-	levels, alternate []string
+	into []topology.Binding
+	// levels, alternate and policies delete the exchanges below the entry, the alternate ones, and the policies.
+	levels, alternate, policies []Step
 	// delays are in the direction in which messages move.
 	delays, parking []topology.Queue
-	policies        []string
 }
 
 func newTeardown(desired, actual topology.Topology) teardown {
@@ -133,7 +133,7 @@ func newTeardown(desired, actual topology.Topology) teardown {
 	for _, name := range slices.Sorted(maps.Keys(desired.Policies)) {
 		alternates[desired.Policies[name].AlternateExchange()] = true
 		if _, exists := actual.Policies[name]; exists {
-			t.policies = append(t.policies, name)
+			t.policies = append(t.policies, DeletePolicy{Name: name})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(desired.Exchanges)) {
@@ -142,12 +142,12 @@ func newTeardown(desired, actual topology.Topology) teardown {
 		}
 		switch {
 		case name == desired.Entry:
-			t.close = deleteExchanges([]string{name})
+			t.close = []Step{DeleteExchange{Name: name}}
 		case name == desired.Delivery:
 		case alternates[name]:
-			t.alternate = append(t.alternate, name)
+			t.alternate = append(t.alternate, DeleteExchange{Name: name})
 		default:
-			t.levels = append(t.levels, name)
+			t.levels = append(t.levels, DeleteExchange{Name: name})
 		}
 	}
 	for _, q := range desired.Downstream(actual.Queues) {
@@ -237,14 +237,6 @@ func (t teardown) undoable(removal Plan) Plan {
 		}
 	}
 	return removal
-}
-
-func deleteExchanges(names []string) []Step {
-	return stepsFor(names, func(name string) Step { return DeleteExchange{Name: name} })
-}
-
-func deletePolicies(names []string) []Step {
-	return stepsFor(names, func(name string) Step { return DeletePolicy{Name: name} })
 }
 
 func (t teardown) deleteQueues(ifEmpty bool) []Step {
