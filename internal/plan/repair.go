@@ -254,12 +254,8 @@ func (d repair) bindAgain(affected func(topology.Binding) bool) []Step {
 	others := d.actual.Bindings.Where(func(b topology.Binding) bool {
 		return affected(b) && (!d.desired.OwnsBinding(b) || d.staysForNow(b))
 	})
-	return bind(slices.Concat(d.desired.Bindings.Where(affected), d.owners().Where(affected), others))
-}
-
-// owners are all marks that there are to be, those of others included.
-func (d repair) owners() topology.Bindings {
-	return topology.NewBindings(slices.Concat(d.desired.Owners.Sorted(), d.actual.Owners.Sorted())...)
+	marks := topology.NewBindings(slices.Concat(d.desired.Owners.Sorted(), d.actual.Owners.Sorted())...)
+	return bind(slices.Concat(d.desired.Bindings.Where(affected), marks.Where(affected), others))
 }
 
 // unbindForeign removes the bindings of others to exchanges that belong to the topology alone, unless they have gone

@@ -3,6 +3,7 @@ package plan
 import (
 	"slices"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -43,18 +44,11 @@ func restore(before, left topology.Topology) Plan {
 	if before.IsWhole() {
 		return plan.then(bind(others)...)
 	}
+	made := func(step Step) string { return step.Effect().Object }
 	for _, group := range upwards(before, others) {
-		plan = append(plan, Phase{Steps: bind(group), Needs: namesOf(plan)})
+		plan = append(plan, Phase{Steps: bind(group), Needs: plaintext.Texts(plan.Steps(), made)})
 	}
 	return plan
-}
-
-// namesOf are the objects that a plan makes.
-func namesOf(p Plan) (names []string) {
-	for _, step := range p.Steps() {
-		names = append(names, step.Effect().Object)
-	}
-	return names
 }
 
 // atOnce is the plan without a wait for durable queues.
