@@ -234,19 +234,19 @@ func (p *Prover) prove(
 func (p *Prover) observe(ctx context.Context, c *counter, queues []topology.Queue) (*observation, error) {
 	o := &observation{counter: c, queues: queues, ticks: map[string]*Ticks{}}
 	group, together := errgroup.WithContext(ctx)
-	var around Surroundings
+	var surroundings Surroundings
 	group.Go(func() (err error) {
-		around, o.overdue, err = readSurroundings(together, p.vhost, queues)
+		surroundings, o.overdue, err = readSurroundings(together, p.vhost, queues)
 		return err
 	})
 	group.Go(func() error { return o.countOld(together) })
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	around.Version = c.version(ctx)
+	surroundings.Version = c.version(ctx)
 	var hiding []string
 	for _, q := range queues {
-		known := around.Known(q, c.isOverAMQP(), o.overdue)
+		known := surroundings.Known(q, c.isOverAMQP(), o.overdue)
 		_, known.Filled = p.filled.Load(q.Name)
 		if isQuorum(q) {
 			o.ticks[q.Name] = &Ticks{}
@@ -405,7 +405,9 @@ func (p *Prover) choose(ctx context.Context) (*counter, error) {
 	if before != nil {
 		before.close()
 		err = before.failure.Load().err
-		p.forget()
+		p.mutex.Lock()
+		p.proven = Proven{}
+		p.mutex.Unlock()
 	}
 	if !rabbit.RefusesAMQP(err) {
 		conn, err = p.vhost.Connect(ctx)
@@ -421,13 +423,6 @@ func (p *Prover) choose(ctx context.Context) (*counter, error) {
 	}
 	p.counter = &counter{vhost: p.vhost, conn: conn, filled: &p.filled}
 	return p.counter, nil
-}
-
-// forget has nothing proven any more.
-func (p *Prover) forget() {
-	p.mutex.Lock()
-	defer p.mutex.Unlock()
-	p.proven = Proven{}
 }
 
 func (p *Prover) ended(ctx context.Context) error {

@@ -154,7 +154,8 @@ func (p Proof) Judge(counts []Count) Verdict {
 		if kind, lacking := p.lacks(seen, since, proven); lacking {
 			v.Lacks[q.Name] = kind
 		} else if proven && !p.FirstLook && seen.hides() {
-			left = later(left, countedAll(q, since, counts).Add(Settling))
+			last := countedAll(q, since, counts).Add(Settling)
+			left = slices.MaxFunc([]time.Time{left, last}, time.Time.Compare)
 		}
 	}
 	v.Empty = (proven || p.FirstLook) && len(v.Lacks) == 0 && len(v.Waiting) == 0 && len(v.Disputed) == 0
@@ -178,13 +179,6 @@ func countedAll(q Queue, since time.Time, counts []Count) time.Time {
 		return c.Queue == q.Name && c.Kind == All && !c.AsOf.Before(since)
 	})
 	return counts[i].Answered
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // lacks tells which count of a queue is missing, if one is. Settled is the time from which on nothing moves, if that is
