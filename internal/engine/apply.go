@@ -34,7 +34,7 @@ func (e *Engine) Apply(ctx context.Context, c Change) (result Result, err error)
 }
 
 // objects are those that no other change may work on meanwhile, with the exchanges that they deliver to. Those of a
-// destination are its bindings.
+// destination are its bindings, whatever their arguments.
 func (c Change) objects() (names []string) {
 	for _, t := range []topology.Topology{c.Before, c.After} {
 		if !t.IsEmpty() {
@@ -45,7 +45,7 @@ func (c Change) objects() (names []string) {
 			continue
 		}
 		for b := range t.Bindings {
-			names = append(names, BindingObject(b))
+			names = append(names, topology.BindingObject(b))
 		}
 	}
 	return names

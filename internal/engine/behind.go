@@ -118,7 +118,7 @@ func (o Observation) behind(
 		return found, err
 	}
 	for _, b := range exchanges {
-		follow(BindingObject(b), keysThrough(b))
+		follow(topology.BindingObject(b), keysThrough(b))
 	}
 	return found, err
 }
@@ -216,7 +216,7 @@ func LookBeyond(
 	}
 	bindings := topology.NewBindings(append(bound, b)...)
 	way, err := recognize.NewOnward(ctx, knownVhost{vhost, policies.Users, bindings}).Follow(b.Source, keysThrough(b))
-	note(nowhere(BindingObject(b), way))
+	note(nowhere(topology.BindingObject(b), way))
 	if way.Unknown != "" {
 		why := fmt.Sprintf("%s: %s", topology.ExchangeObject(way.Unknown), way.Why)
 		problems = append(problems, Problem{Other, &NotFollowedError{why}})

@@ -20,7 +20,7 @@ func TestDestinationWaitsInVain(t *testing.T) {
 	for name, c := range map[string]Change{"create": {After: of}, "update": {Before: of, After: of},
 		"destroy": {Before: of}} {
 		e := New(client)
-		end, err := e.turns.Begin(t.Context(), "/", []string{BindingObject(b)})
+		end, err := e.turns.Begin(t.Context(), "/", []string{topology.BindingObject(b)})
 		if err != nil {
 			t.Fatal(err)
 		}

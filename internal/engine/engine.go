@@ -14,7 +14,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -77,12 +76,6 @@ type Options struct {
 // isOfBindings tells whether the change is that of a destination: of bindings alone.
 func (c Change) isOfBindings() bool {
 	return c.Before.IsEmpty() && c.After.IsEmpty() && len(c.Before.Bindings)+len(c.After.Bindings) > 0
-}
-
-// BindingObject is a binding in words, without its arguments. Changes of bindings with the same words take turns.
-func BindingObject(b topology.Binding) string {
-	return fmt.Sprintf("binding of exchange %q to %s %q with key %q", b.Source, b.DestinationType, b.Destination,
-		b.RoutingKey)
 }
 
 // Result is what there is after a change.

@@ -273,7 +273,7 @@ func TestObserveBehind(t *testing.T) {
 		want   string // the findings, or the error
 	}{
 		"nowhere": {of("t.delivery", ""), "",
-			engine.BindingObject(nowhere) + `: exchange "events" is bound for "x.*.*.b"`},
+			topology.BindingObject(nowhere) + `: exchange "events" is bound for "x.*.*.b"`},
 		"one key for all": {of("events", "k"), "",
 			`exchange "events": exchange "events" is bound for "x.*.*.b"`},
 		"no delivery exchange":     {of("x", ""), "", ""},

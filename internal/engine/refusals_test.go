@@ -515,13 +515,13 @@ func TestObjectsOfAChange(t *testing.T) {
 		"create": {topology.New(), simple(false), []string{`exchange "d"`, `exchange "e"`,
 			`queue "q"`}, false},
 		"destroy":     {unnamed, topology.New(), []string{`exchange "e"`, `queue "q"`}, false},
-		"destination": {of, topology.Topology{}, []string{BindingObject(b)}, true},
-		"another one": {topology.Topology{}, of, []string{BindingObject(b)}, true},
-		"both":        {of, of, []string{BindingObject(b)}, true},
+		"destination": {of, topology.Topology{}, []string{topology.BindingObject(b)}, true},
+		"another one": {topology.Topology{}, of, []string{topology.BindingObject(b)}, true},
+		"both":        {of, of, []string{topology.BindingObject(b)}, true},
 		"nothing":     {topology.New(), topology.New(), nil, false},
-		"with an object": {own, of, []string{BindingObject(b), `exchange "d"`, `exchange "e"`, `queue "q"`},
+		"with an object": {own, of, []string{topology.BindingObject(b), `exchange "d"`, `exchange "e"`, `queue "q"`},
 			false},
-		"to an object": {of, own, []string{BindingObject(b), `exchange "d"`, `exchange "e"`, `queue "q"`},
+		"to an object": {of, own, []string{topology.BindingObject(b), `exchange "d"`, `exchange "e"`, `queue "q"`},
 			false},
 	} {
 		c := Change{Kind: "k", Vhost: "v", Before: test.before, After: test.after}

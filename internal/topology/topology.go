@@ -295,6 +295,12 @@ func ExchangeObject(name string) string { return fmt.Sprintf("exchange %q", name
 // QueueObject is a queue in words.
 func QueueObject(name string) string { return fmt.Sprintf("queue %q", name) }
 
+// BindingObject is a binding in words, without its arguments.
+func BindingObject(b Binding) string {
+	b.Arguments = ""
+	return "binding of " + b.Describe()
+}
+
 // Describe is the binding in words.
 func (b Binding) Describe() string {
 	text := fmt.Sprintf("exchange %q to %s %q with key %q", b.Source, b.DestinationType, b.Destination, b.RoutingKey)

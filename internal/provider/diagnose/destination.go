@@ -27,7 +27,7 @@ type Destination struct {
 
 // String names the destination in messages.
 func (d Destination) String() string {
-	return fmt.Sprintf("%s in vhost %q", engine.BindingObject(d.Binding), d.Vhost)
+	return fmt.Sprintf("%s in vhost %q", topology.BindingObject(d.Binding), d.Vhost)
 }
 
 // Explain turns all faults of a destination into diagnostics. The verb is the intended action.
@@ -174,7 +174,7 @@ func (d Destination) onTheirWay(verb string, err *engine.NotVacantError) diag.Di
 	return Error("Messages are on their way",
 		"The destination was not %s, and nothing is unbound. In vhost %q this stands:\n\n  %s\n\nMessages that wait "+
 			"for a delivery there may be for its address: nobody can tell without reading them. %s", past(verb),
-		d.Vhost, listed(plaintext.Texts(err.Gone, engine.BindingObject)), stillWait(notEmpty, d.Options.Guard,
+		d.Vhost, listed(plaintext.Texts(err.Gone, topology.BindingObject)), stillWait(notEmpty, d.Options.Guard,
 			func(string) bool { return false }, "unbinds at once: messages for the address then become unroutable. "+
 				"Where messages are always on their way, only force_destroy helps."))
 }
@@ -191,7 +191,7 @@ func (d Destination) inFlight(err *engine.WaitingError) diag.Diagnostic {
 	}
 	return Warning(d.about("Messages in flight"),
 		"The apply takes this away:\n\n  %s\n\n%s Nobody can tell without reading them whether they are for its "+
-			"address. %s", listed(plaintext.Texts(err.Gone, engine.BindingObject)), waitsNow(&waits,
+			"address. %s", listed(plaintext.Texts(err.Gone, topology.BindingObject)), waitsNow(&waits,
 			fmt.Sprintf("to exchange %q in vhost %q", d.Binding.Source, d.Vhost)), fate)
 }
 

@@ -273,7 +273,7 @@ func (o *observation) astray(
 			continue
 		}
 		found = append(found, health.Finding{
-			Severity: health.Error, Object: engine.BindingObject(b),
+			Severity: health.Error, Object: topology.BindingObject(b),
 			Cause: fmt.Sprintf("made for levels = %d, not %d", d.Levels, levels),
 			Effect: fmt.Sprintf("the binding takes no message of the %s. Messages for %q are unroutable, unless "+
 				"something else is bound for them", o.subject.Kind, d.Address),
