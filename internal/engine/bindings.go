@@ -13,22 +13,22 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// rebinding is a change of a destination that is being made. It touches no binding but the destination's own.
+// rebinding is a change of a destination that is being made. That is a binding from an exchange of others to a queue or
+// exchange of others. It says where messages go that come out of a cascade or ladder. No other binding is touched.
 type rebinding struct {
 	change Change
 	vhost  *rabbit.Vhost
 	// before are the bindings of the state, and to is the wanted one. A destroy wants none.
 	before []topology.Binding
-	to     destination
+	to     topology.Binding
 	// there is what the exchanges of all these had bound before anything was written.
 	there topology.Bindings
 }
 
 func (e *Engine) rebinding(c Change) *rebinding {
 	r := &rebinding{change: c, vhost: e.client.Vhost(c.Vhost), before: c.Before.Bindings.Sorted()}
-	r.to.vhost = r.vhost
 	for b := range c.After.Bindings {
-		r.to.binding = b
+		r.to = b
 	}
 	return r
 }
@@ -55,12 +55,12 @@ func (r *rebinding) create(ctx context.Context) (result Result, err error) {
 	}
 	state, done, err := r.bind(ctx, nil)
 	if err == nil {
-		result.There, result.IsNew, result.State = ofBindings(r.to.binding), true, state
+		result.There, result.IsNew, result.State = ofBindings(r.to), true, state
 		return result, nil
 	}
 	undo := r.undo(ctx, done)
 	if undo != nil {
-		result.There, result.IsNew = ofBindings(r.to.binding), true
+		result.There, result.IsNew = ofBindings(r.to), true
 	}
 	return result, &UnfinishedError{failure{err}, undo}
 }
@@ -74,7 +74,7 @@ func (r *rebinding) update(ctx context.Context) (result Result, err error) {
 	if err = r.readThere(ctx); err != nil {
 		return result, err
 	}
-	gone := allBut(r.before, r.to.binding)
+	gone := allBut(r.before, r.to)
 	if err = r.vacate(ctx, gone); err != nil {
 		return result, err
 	}
@@ -82,7 +82,7 @@ func (r *rebinding) update(ctx context.Context) (result Result, err error) {
 	if state == nil {
 		return r.undoUpdate(ctx, result, done, err)
 	}
-	result.There, result.IsNew = ofBindings(r.to.binding), true
+	result.There, result.IsNew = ofBindings(r.to), true
 	if err != nil { // All is done. To take the new binding back after an old answer of a node would leave none.
 		return result, &UnfinishedError{failure{err}, nil}
 	}
@@ -97,7 +97,7 @@ func (r *rebinding) update(ctx context.Context) (result Result, err error) {
 // wasThere tells whether one of the destination's own bindings was there before anything was written. A plan knows none
 // that was not, as the refresh takes such a destination out of the state. It may expect that with triggers.
 func (r *rebinding) wasThere() bool {
-	mark := r.to.binding.DestinationMark()
+	mark := r.to.DestinationMark()
 	return len(r.before)+len(r.there.Where(func(b topology.Binding) bool { return b.DestinationMark() == mark })) > 0
 }
 
@@ -108,13 +108,13 @@ func (r *rebinding) undoUpdate(
 ) (Result, error) {
 	ctx, cancel := withTimeToUndo(ctx)
 	defer cancel()
-	named, all := r.change.Options.Named, append(allBut(r.before, r.to.binding), r.to.binding)
+	named, all := r.change.Options.Named, append(allBut(r.before, r.to), r.to)
 	there, err := boundThere(ctx, r.vhost, all)
 	left := existing(all, there)
-	made, kept := slices.Contains(left, r.to.binding), slices.Contains(left, named)
-	if err == nil && r.to.binding != named && !r.there.Has(r.to.binding) && (kept || !made) {
+	made, kept := slices.Contains(left, r.to), slices.Contains(left, named)
+	if err == nil && r.to != named && !r.there.Has(r.to) && (kept || !made) {
 		if err = r.undo(ctx, done); err == nil {
-			left = allBut(left, r.to.binding)
+			left = allBut(left, r.to)
 		}
 	}
 	if err != nil {
@@ -143,10 +143,10 @@ func (r *rebinding) destroy(ctx context.Context) (result Result, err error) {
 
 // prepare looks whether the binding can be made, before anything is written.
 func (r *rebinding) prepare(ctx context.Context) (problems []Problem, err error) {
-	if problems, err = r.to.checkEnds(ctx); err != nil {
+	if problems, err = r.checkEnds(ctx); err != nil {
 		return problems, err
 	}
-	more, err := r.to.check(ctx, r.change.Options, true)
+	more, err := r.check(ctx, true)
 	return append(problems, more...), err
 }
 
@@ -163,14 +163,14 @@ func (r *rebinding) bind(
 	ctx context.Context, gone []topology.Binding,
 ) (state *rabbit.State, done []plan.Step, err error) {
 	actual := topology.NewBindings(gone...)
-	if r.there.Has(r.to.binding) {
-		actual.Add(r.to.binding)
+	if r.there.Has(r.to) {
+		actual.Add(r.to)
 	}
 	if done, err = Run(ctx, r.vhost, plan.Rebind(r.change.After.Bindings, actual)); err != nil {
 		return nil, done, err
 	}
-	there, err := r.vhost.BindingsFrom(ctx, r.to.binding.Source)
-	if err == nil && !slices.Contains(there, r.to.binding) {
+	there, err := r.vhost.BindingsFrom(ctx, r.to.Source)
+	if err == nil && !slices.Contains(there, r.to) {
 		err = errors.New("RabbitMQ does not list it afterwards: another application removed it, or the answer of a " +
 			"node is old")
 	}
@@ -204,7 +204,7 @@ func (r *rebinding) vacate(ctx context.Context, gone []topology.Binding) error {
 func (r *rebinding) needed(gone []topology.Binding) []topology.Binding {
 	stay := r.staying(gone)
 	return slices.DeleteFunc(slices.Clone(gone), func(b topology.Binding) bool {
-		return delay.TakesAll(r.to.binding, b) ||
+		return delay.TakesAll(r.to, b) ||
 			slices.ContainsFunc(stay, func(other topology.Binding) bool { return delay.Replaces(other, b) })
 	})
 }

@@ -23,8 +23,8 @@ func (e *Engine) previewBindings(ctx context.Context, c Change) []Problem {
 	if len(c.After.Bindings) == 0 {
 		return waits
 	}
-	isNew := !slices.Contains(r.before, r.to.binding)
-	problems, err := r.to.check(ctx, c.Options, isNew)
+	isNew := !slices.Contains(r.before, r.to)
+	problems, err := r.check(ctx, isNew)
 	problems = append(problems, waits...)
 	_, isMisnamed := errors.AsType[*MisnamedError](err)
 	switch {
@@ -32,7 +32,7 @@ func (e *Engine) previewBindings(ctx context.Context, c Change) []Problem {
 		return append([]Problem{{Refused, err}}, problems...)
 	case err == nil && isNew:
 		var more []Problem
-		more, err = r.to.preview(ctx, c.Options)
+		more, err = r.preview(ctx)
 		problems = append(more, problems...)
 	}
 	if err != nil && (isNew || rabbit.IsKind(err, rabbit.LavinMQ)) {
@@ -43,22 +43,22 @@ func (e *Engine) previewBindings(ctx context.Context, c Change) []Problem {
 }
 
 // preview says what a destination that is new would meet, besides its names.
-func (d destination) preview(ctx context.Context, options Options) (problems []Problem, err error) {
+func (r *rebinding) preview(ctx context.Context) (problems []Problem, err error) {
 	var delivery error
-	if !options.DeliveryPlanned {
-		if delivery, err = d.checkDelivery(ctx); err != nil {
+	if !r.change.Options.DeliveryPlanned {
+		if delivery, err = r.checkDelivery(ctx); err != nil {
 			return nil, err
 		}
 	}
-	there, err := d.vhost.HasDestination(ctx, d.binding)
+	there, err := r.vhost.HasDestination(ctx, r.to)
 	if err != nil {
 		return nil, err
 	}
 	var missing error
-	if !there && !options.DestinationPlanned {
-		missing = &MissingError{d.binding.DestinationType, d.binding.Destination}
+	if !there && !r.change.Options.DestinationPlanned {
+		missing = &MissingError{r.to.DestinationType, r.to.Destination}
 	}
-	permissions, err := previewPermissions(ctx, d.vhost, *ofBindings(d.binding))
+	permissions, err := previewPermissions(ctx, r.vhost, *ofBindings(r.to))
 	if err != nil {
 		return nil, err
 	}
@@ -68,11 +68,11 @@ func (d destination) preview(ctx context.Context, options Options) (problems []P
 	if !there {
 		return problems, nil
 	}
-	bound, err := d.vhost.BindingsFrom(ctx, d.binding.Source)
+	bound, err := r.vhost.BindingsFrom(ctx, r.to.Source)
 	if err != nil {
 		return nil, err
 	}
-	behind, err := LookBeyond(ctx, d.vhost, d.binding, bound)
+	behind, err := LookBeyond(ctx, r.vhost, r.to, bound)
 	return append(problems, behind...), err
 }
 
@@ -94,8 +94,8 @@ func (e *WaitingError) Error() string {
 // previewWaiting says how many messages are on their way to the bindings that go. Those that get to the same queue or
 // exchange all the same do not count.
 func (e *Engine) previewWaiting(ctx context.Context, r *rebinding) (problems []Problem) {
-	moves := func(b topology.Binding) bool { return !delay.Replaces(r.to.binding, b) }
-	if gone := allBut(r.before, r.to.binding); !slices.ContainsFunc(gone, moves) {
+	moves := func(b topology.Binding) bool { return !delay.Replaces(r.to, b) }
+	if gone := allBut(r.before, r.to); !slices.ContainsFunc(gone, moves) {
 		return nil
 	}
 	s := e.survey(ctx, r.vhost)
@@ -103,12 +103,12 @@ func (e *Engine) previewWaiting(ctx context.Context, r *rebinding) (problems []P
 		return nil // the apply asks again
 	}
 	r.there = s.inventory.There.Bindings
-	gone := existing(allBut(r.before, r.to.binding), r.there)
+	gone := existing(allBut(r.before, r.to), r.there)
 	needed := r.needed(gone)
 	led := slices.DeleteFunc(gone, func(b topology.Binding) bool {
-		return !delay.TakesAll(r.to.binding, b) || !moves(b)
+		return !delay.TakesAll(r.to, b) || !moves(b)
 	})
-	for _, waiting := range []WaitingError{{Gone: needed}, {Gone: led, To: r.to.binding}} {
+	for _, waiting := range []WaitingError{{Gone: needed}, {Gone: led, To: r.to}} {
 		s.count(ctx, &waiting)
 		if waiting.Messages > 0 || waiting.Uncounted {
 			problems = append(problems, Problem{Other, &waiting})

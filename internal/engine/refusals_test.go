@@ -304,7 +304,7 @@ func TestNeeded(t *testing.T) {
 		"the wanted one":         {b("#.a", "r"), nil, false},
 		"the wanted one is else": {b("*.b", "q"), nil, true},
 	} {
-		r := &rebinding{to: destination{binding: test.to}, there: topology.NewBindings(append(test.there, gone)...)}
+		r := &rebinding{to: test.to, there: topology.NewBindings(append(test.there, gone)...)}
 		if got := r.needed([]topology.Binding{gone}); len(got) == 1 != test.want {
 			t.Errorf("%s: needed are %v", name, got)
 		}
@@ -325,7 +325,7 @@ func TestNeeded(t *testing.T) {
 		"others":            {there: []topology.Binding{other}},
 		"both":              {[]topology.Binding{gone}, []topology.Binding{marked}, true},
 	} {
-		r := &rebinding{to: destination{binding: marked}, before: test.own, there: topology.NewBindings(test.there...)}
+		r := &rebinding{to: marked, before: test.own, there: topology.NewBindings(test.there...)}
 		if got := r.wasThere(); got != test.want {
 			t.Errorf("%s: it was there: %t", name, got)
 		}
