@@ -64,8 +64,8 @@ var (
 
 func isOf[T any](value any) bool { _, ok := value.(T); return ok }
 
-// among are some texts.
-func among(texts ...string) kind {
+// oneOf are some texts.
+func oneOf(texts ...string) kind {
 	return kind{orList(texts), func(value any) bool { text, _ := value.(string); return slices.Contains(texts, text) }}
 }
 
@@ -93,14 +93,14 @@ var argumentTypes = map[string]struct {
 	only QueueType
 	can  kind
 }{
-	"x-dead-letter-strategy": {isText, Quorum, among("at-least-once", "at-most-once")},
+	"x-dead-letter-strategy": {isText, Quorum, oneOf("at-least-once", "at-most-once")},
 	"x-delivery-limit":       {isNumber, Quorum, within(-mostNumber, mostNumber)},
 	"x-expires":              {isNumber, "", within(1, MaxTTL.Milliseconds())},
 	"x-max-length":           {isNumber, "", within(0, mostNumber)},
 	"x-max-length-bytes":     {isNumber, "", within(0, mostNumber)},
 	"x-max-priority":         {isNumber, Classic, within(0, math.MaxUint8)},
-	"x-overflow":             {isText, "", among("drop-head", "reject-publish", "reject-publish-dlx")},
-	"x-queue-leader-locator": {isText, "", among("balanced", "client-local", "least-leaders", "min-masters",
+	"x-overflow":             {isText, "", oneOf("drop-head", "reject-publish", "reject-publish-dlx")},
+	"x-queue-leader-locator": {isText, "", oneOf("balanced", "client-local", "least-leaders", "min-masters",
 		"random")},
 	"x-queue-mode":                {isText, Classic, isText}, // RabbitMQ 4.3 takes any
 	"x-queue-version":             {isNumber, Classic, within(1, 2)},
