@@ -20,11 +20,7 @@ func (c Cascade) Summary(t topology.Topology) string {
 
 // UnitsInWords are units in a sentence: "days, hours and minutes".
 func UnitsInWords(units []time.Duration) string {
-	last := len(units) - 1
-	if last == 0 {
-		return unitInWords(units[0])
-	}
-	return plaintext.Join(units[:last], ", ", unitInWords) + " and " + unitInWords(units[last])
+	return plaintext.List(plaintext.Texts(units, unitInWords), " and ")
 }
 
 // Summary is the ladder in one line. The topology is its expansion.

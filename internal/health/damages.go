@@ -75,7 +75,7 @@ func sentences(damages []Damage, repair func(Damage) string) []string {
 		if len(effects) == 0 {
 			effects = []string{of[object][0].Effect}
 		}
-		text := fmt.Sprintf("The %s %s. ", object, join(changes, " and "))
+		text := fmt.Sprintf("The %s %s. ", object, plaintext.List(changes, " and "))
 		for _, effect := range effects {
 			text += strings.ToUpper(effect[:1]) + effect[1:] + ". "
 		}
@@ -87,14 +87,6 @@ func sentences(damages []Damage, repair func(Damage) string) []string {
 
 // plainName is an object with a name that can be read without quotes.
 var plainName = regexp.MustCompile(`(?i)\b(exchange|queue|policy) "([\w.:-]+)"`)
-
-// join lists texts as people do.
-func join(texts []string, last string) string {
-	if len(texts) < 2 {
-		return strings.Join(texts, "")
-	}
-	return strings.Join(texts[:len(texts)-1], ", ") + last + texts[len(texts)-1]
-}
 
 func appendNew(texts []string, text string) []string {
 	if slices.Contains(texts, text) {
@@ -377,7 +369,7 @@ func alternatives(fates []string) string {
 	slices.SortStableFunc(fates, func(x, y string) int {
 		return cmp.Compare(slices.Index(order, x), slices.Index(order, y))
 	})
-	text := join(slices.Compact(fates), " or ")
+	text := plaintext.List(slices.Compact(fates), " or ")
 	if slices.Contains(fates, areKept) {
 		text += ". RabbitMQ tries again every three minutes"
 	}

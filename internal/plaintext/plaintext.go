@@ -3,7 +3,7 @@
 // readable.
 //
 // A text of somebody else comes in, and one to be shown goes out: call Line or Lines. Duration and Count write figures
-// as people say them. Join makes one text of many.
+// as people say them. Join and List make one text of many.
 package plaintext
 
 import (

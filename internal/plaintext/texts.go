@@ -11,6 +11,15 @@ func Texts[T any](all []T, text func(T) string) []string {
 	return texts
 }
 
+// List lists texts as people do, with a word such as " and " before the last one.
+func List(texts []string, word string) string {
+	last := len(texts) - 1
+	if last < 1 {
+		return strings.Join(texts, "")
+	}
+	return strings.Join(texts[:last], ", ") + word + texts[last]
+}
+
 // Join joins the texts of all.
 func Join[T any](all []T, separator string, text func(T) string) string {
 	return strings.Join(Texts(all, text), separator)
