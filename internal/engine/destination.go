@@ -106,7 +106,7 @@ func (r *rebinding) checkNames(ctx context.Context) error {
 // isDelayQueue tells whether the queue that is the destination is one of a cascade or ladder.
 func (r *rebinding) isDelayQueue(ctx context.Context) (bool, error) {
 	queue, _, err := r.vhost.Queue(ctx, r.to.Destination)
-	if err != nil || !queue.Delays() || queue.DeadLetterExchange()+queue.DeadLetterQueue() == "" {
+	if err != nil || !queue.Delays() || queue.DeadLetterObject() == "" {
 		return false, err
 	}
 	inbound, err := r.vhost.Inbound(ctx, nil, []string{queue.Name})

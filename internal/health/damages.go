@@ -172,11 +172,11 @@ func (d *damages) changedObjects() {
 
 // recreates says how an exchange gets its properties back.
 func (d *damages) recreates(want, have topology.Exchange) string {
-	atMostOnce := func(q topology.Queue) bool { return q.DeadLetterExchange() == want.Name && !q.AtLeastOnce() }
+	mayLose := func(q topology.Queue) bool { return q.DeadLetterExchange() == want.Name && !q.AtLeastOnce() }
 	switch {
 	case want.Name == d.desired.Delivery:
 		return "The next apply recreates it, if nothing is bound to it."
-	case have.Type == want.Type && slices.ContainsFunc(slices.Collect(maps.Values(d.actual.Queues)), atMostOnce):
+	case have.Type == want.Type && slices.ContainsFunc(slices.Collect(maps.Values(d.actual.Queues)), mayLose):
 		return "The next apply recreates it, if the queues are empty that hand on to it."
 	}
 	return "The next apply recreates it."

@@ -87,21 +87,11 @@ func changedNext(want, have topology.Queue) effect {
 	switch {
 	case !want.Delays():
 		return effect{Warning, "messages that have to leave it are " + removed(have.DeadLetterExchange())}
-	case nextOf(have) == "":
+	case have.DeadLetterObject() == "":
 		return effect{Error, "messages are lost when they have waited in it"}
 	}
-	return effect{Error, fmt.Sprintf("messages leave it for %s in place of %s", nextOf(have), nextOf(want))}
-}
-
-// nextOf is where expired messages of a queue go, in words, empty if they go nowhere.
-func nextOf(q topology.Queue) string {
-	switch next, queue := q.DeadLetterExchange(), q.DeadLetterQueue(); {
-	case queue != "":
-		return topology.QueueObject(queue)
-	case next != "":
-		return topology.ExchangeObject(next)
-	}
-	return ""
+	return effect{Error, fmt.Sprintf("messages leave it for %s in place of %s", have.DeadLetterObject(),
+		want.DeadLetterObject())}
 }
 
 // changedKey is for a queue that gives messages another routing key.

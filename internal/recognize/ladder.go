@@ -97,8 +97,7 @@ func (o *objects) rungs(entry string) []rung {
 		wait, err := delay.ParseLabel(label)
 		q := o.queue(b.Destination)
 		q.Name = b.Destination
-		whole := err == nil && q.TTLMillis() == wait.Milliseconds() &&
-			q.DeadLetterExchange()+q.DeadLetterQueue() != ""
+		whole := err == nil && q.TTLMillis() == wait.Milliseconds() && q.DeadLetterObject() != ""
 		rungs = append(rungs, rung{label, b.RoutingKey, q, whole})
 	}
 	slices.SortStableFunc(rungs, func(x, y rung) int { return cmp.Compare(x.label, y.label) })

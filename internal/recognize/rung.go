@@ -16,16 +16,11 @@ type rung struct {
 
 // endOf is where messages go from a delay queue, in words, empty if they go nowhere.
 func endOf(q topology.Queue) string {
-	switch to, key := q.DeadLetterExchange(), q.Arguments.Text("x-dead-letter-routing-key"); {
-	case q.DeadLetterQueue() != "":
-		return topology.QueueObject(q.DeadLetterQueue())
-	case to == "":
-		return ""
-	case key != "":
-		return fmt.Sprintf("%s with key %q", topology.ExchangeObject(to), key)
-	default:
-		return topology.ExchangeObject(to)
+	key := q.Arguments.Text("x-dead-letter-routing-key")
+	if key == "" || q.DeadLetterExchange() == "" {
+		return q.DeadLetterObject()
 	}
+	return fmt.Sprintf("%s with key %q", q.DeadLetterObject(), key)
 }
 
 // flaw is what keeps a queue from being a delay queue of a ladder, by its arguments.

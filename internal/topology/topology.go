@@ -265,6 +265,17 @@ func (q Queue) DeadLetterQueue() string {
 	return q.Arguments.Text("x-dead-letter-routing-key")
 }
 
+// DeadLetterObject is where expired messages of the queue go, in words, empty if they go nowhere.
+func (q Queue) DeadLetterObject() string {
+	switch next, queue := q.DeadLetterExchange(), q.DeadLetterQueue(); {
+	case queue != "":
+		return QueueObject(queue)
+	case next != "":
+		return ExchangeObject(next)
+	}
+	return ""
+}
+
 // AtLeastOnce tells whether the queue keeps a message until the next queue has confirmed it.
 // RabbitMQ does so for quorum queues only, and only with reject-publish (3.10).
 func (q Queue) AtLeastOnce() bool {
