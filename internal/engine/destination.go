@@ -33,7 +33,7 @@ func (r *rebinding) check(ctx context.Context, isNew bool) (problems []Problem, 
 	if r.change.Options.BehindClassic || isNew && !r.change.Options.DeliveryPlanned {
 		loses, err = r.isQuorum(ctx)
 	}
-	if err == nil && loses && !r.change.Options.BehindClassic {
+	if loses && !r.change.Options.BehindClassic {
 		loses, err = r.isBehindClassic(ctx)
 	}
 	if loses {
