@@ -18,7 +18,12 @@ func (e *Engine) Apply(ctx context.Context, c Change) (result Result, err error)
 	if c.isOfBindings() {
 		return e.rebind(ctx, c)
 	}
-	o := c.on(e.client.Vhost(c.Vhost))
+	return ApplyIn(ctx, onBroker{e.client.Vhost(c.Vhost)}, c)
+}
+
+// ApplyIn is the part of [Engine.Apply] that makes a change of a cascade or ladder. It is for models of a vhost, too.
+func ApplyIn(ctx context.Context, vhost Vhost, c Change) (result Result, err error) {
+	o := c.on(vhost)
 	switch {
 	case c.After.IsEmpty():
 		result, err = o.destroy(ctx)
@@ -57,7 +62,7 @@ func (e *Engine) Preview(ctx context.Context, c Change) []Problem {
 	if c.isOfBindings() {
 		return e.previewBindings(ctx, c)
 	}
-	o := c.on(e.client.Vhost(c.Vhost))
+	o := c.on(onBroker{e.client.Vhost(c.Vhost)})
 	switch {
 	case c.After.IsEmpty():
 		return o.previewOthers(ctx)

@@ -34,16 +34,9 @@ func (o *operation) obstacles(ctx context.Context, found *rabbit.State) (refusal
 			return nil, err
 		}
 	}
-	return allErrors(append(o.checkFound(found), reached, standing, o.after.checkPolicies(ctx, found, o.had()))...), nil
-}
-
-// Refusal is the part of the obstacles that asks no broker. It is for a model of one.
-func (c Change) Refusal(found *rabbit.State) error {
-	o := c.on(nil)
-	if err := o.checkNotTaken(found); err != nil {
-		return err
-	}
-	return allErrors(o.checkFound(found)...)
+	return allErrors(o.checkDelivery(found),
+		o.after.of(o.added()).checkExisting(found, o.change.Options.Adopt),
+		reached, standing, o.after.checkPolicies(ctx, found, o.had())), nil
 }
 
 // checkNotTaken refuses to change what others have taken over.
@@ -52,11 +45,6 @@ func (o *operation) checkNotTaken(found *rabbit.State) error {
 		return nil
 	}
 	return o.checkOwner(o.after.wanted, found)
-}
-
-// checkFound refuses what cannot be with the objects that are there.
-func (o *operation) checkFound(found *rabbit.State) []error {
-	return []error{o.checkDelivery(found), o.after.of(o.added()).checkExisting(found, o.change.Options.Adopt)}
 }
 
 // isCreate tells a create from one that replaces something.

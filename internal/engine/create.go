@@ -59,9 +59,7 @@ func (d *deployment) undoCreate(ctx context.Context, done []plan.Step) (*topolog
 	if len(done) == 0 {
 		return nil, nil
 	}
-	r := NewRunner(d.vhost) // without Run's preparation: what can be taken back is
-	defer r.Close()
-	_, err := r.Run(ctx, plan.UndoCreate(d.wanted, done))
+	err := d.vhost.Undo(ctx, plan.UndoCreate(d.wanted, done))
 	if rabbit.IsKind(err, rabbit.InUse) {
 		err = nil // another create has declared it at the same moment, and goes on
 	}

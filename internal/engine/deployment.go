@@ -15,7 +15,7 @@ import (
 // deployment is a topology in a vhost: one that is wanted, one that was, or a part.
 type deployment struct {
 	kind   string
-	vhost  *rabbit.Vhost
+	vhost  Vhost
 	wanted topology.Topology
 }
 
@@ -44,7 +44,7 @@ func (d *deployment) run(
 	if len(steps) == 0 {
 		return state, nil, nil
 	}
-	if done, err = Run(ctx, d.vhost, steps); err != nil {
+	if done, err = d.vhost.Run(ctx, steps); err != nil {
 		return nil, done, err
 	}
 	if result, err = d.read(ctx); err != nil {
@@ -90,7 +90,7 @@ func (d *deployment) deleteDelivery(ctx context.Context, force bool) (users []st
 			return users, err
 		}
 	}
-	if _, err = Run(ctx, d.vhost, plan.DeleteShared(name, force)); rabbit.IsKind(err, rabbit.InUse) {
+	if _, err = d.vhost.Run(ctx, plan.DeleteShared(name, force)); rabbit.IsKind(err, rabbit.InUse) {
 		users, err = d.vhost.Bound(ctx, name)
 	}
 	return users, err

@@ -54,7 +54,7 @@ func (o *operation) tearDown(ctx context.Context, d *deployment) (done []plan.St
 		}
 		maps.Copy(state.Bindings, inbound)
 	}
-	if done, err = Run(ctx, d.vhost, plan.Teardown(d.wanted, state.Topology, guard)); err != nil {
+	if done, err = d.vhost.Run(ctx, plan.Teardown(d.wanted, state.Topology, guard)); err != nil {
 		return done, err
 	}
 	return done, d.verifyGone(ctx)

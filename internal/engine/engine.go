@@ -4,7 +4,7 @@
 //
 // Call [Engine.Apply] to make a change, and [Engine.Preview] to learn from a plan what it would meet. Both look at the
 // same things by the same checks (checks.go). Apply then runs a plan of internal/plan on a broker (run.go, target.go),
-// and undoes what it has done if that fails (undo.go).
+// and undoes what it has done if that fails (undo.go). In tests, a model of a broker takes its place (vhost.go).
 //
 // Read engine.go and apply.go first, then create.go, update.go, rebuild.go and destroy.go; bindings.go for a
 // destination. Who may make a change is decided in owner.go, and when in package turns.
@@ -131,7 +131,7 @@ type operation struct {
 }
 
 // on is the change as it is made in a vhost.
-func (c Change) on(vhost *rabbit.Vhost) *operation {
+func (c Change) on(vhost Vhost) *operation {
 	of := func(t topology.Topology) *deployment { return &deployment{kind: c.Kind, vhost: vhost, wanted: t} }
 	return &operation{change: c, before: of(c.Before), after: of(c.After)}
 }

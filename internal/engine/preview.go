@@ -137,7 +137,7 @@ func (o *operation) previewPolicies(found *rabbit.State) (problems []Problem) {
 
 // previewPermissions says which permissions it takes to make all of a topology that the user has not. RabbitMQ tells
 // administrators alone. Others learn it when they write.
-func previewPermissions(ctx context.Context, vhost *rabbit.Vhost, t topology.Topology) (refusal, err error) {
+func previewPermissions(ctx context.Context, vhost Vhost, t topology.Topology) (refusal, err error) {
 	has, err := vhost.Permissions(ctx)
 	if err != nil || has == nil {
 		return nil, err

@@ -58,7 +58,7 @@ func (r *rebinding) preview(ctx context.Context) (problems []Problem, err error)
 	if !there && !r.change.Options.DestinationPlanned {
 		missing = &MissingError{r.to.DestinationType, r.to.Destination}
 	}
-	permissions, err := previewPermissions(ctx, r.vhost, *ofBindings(r.to))
+	permissions, err := previewPermissions(ctx, onBroker{r.vhost}, *ofBindings(r.to))
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ func (o *operation) rebuild(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	o.noteDamages(union, found)
-	done, err := Run(ctx, o.after.vhost, plan.Rebuild(before, o.after.wanted, found.Topology, guard))
+	done, err := o.after.vhost.Run(ctx, plan.Rebuild(before, o.after.wanted, found.Topology, guard))
 	if err != nil {
 		return o.brokenOff(ctx, found, done, &NotRemovedError{failure{err}, before, len(done) > 0})
 	}
@@ -95,7 +95,7 @@ func (o *operation) left(ctx context.Context, found *rabbit.State, done []plan.S
 		isBack := errors.As(cause, &undo) && slices.ContainsFunc(undo.Done, declares)
 		return Result{There: &there, IsNew: slices.ContainsFunc(done, declares) && !isBack}
 	}
-	there, isNew := old.Topology, o.change.IsNew(old.Topology)
+	there, isNew := old.Topology, o.change.isNew(old.Topology)
 	state, err := o.after.read(ctx)
 	switch {
 	case err != nil:
@@ -108,9 +108,9 @@ func (o *operation) left(ctx context.Context, found *rabbit.State, done []plan.S
 	return Result{There: &there, IsNew: isNew}
 }
 
-// IsNew tells whether nothing is there of the topology before that is not as it is to be. The objects that a rebuild
+// isNew tells whether nothing is there of the topology before that is not as it is to be. The objects that a rebuild
 // leaves do not count: they may be damaged, and all else new.
-func (c Change) IsNew(there topology.Topology) bool {
+func (c Change) isNew(there topology.Topology) bool {
 	there = there.Part(plan.Away(c.Before, c.After, true))
 	delete(there.Exchanges, c.Before.Delivery)
 	return there.SameObjects(c.After.Part(there))

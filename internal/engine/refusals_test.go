@@ -37,6 +37,9 @@ func nobody(t *testing.T) *rabbit.Client {
 	return client
 }
 
+// silent is a vhost of that broker.
+func silent(t *testing.T) Vhost { return onBroker{nobody(t).Vhost("/")} }
+
 // simple is an entry before a queue that delays. Messages leave by the exchange d, which may be its own.
 func simple(ownsDelivery bool) topology.Topology {
 	t := topology.New()
@@ -157,7 +160,7 @@ func TestCheck(t *testing.T) {
 			options: adopt, want: "it asks"},
 		"adopts, and nothing is there": {before: none, after: own, there: none, options: adopt},
 	} {
-		o := Change{Before: test.before, After: test.after, Options: test.options}.on(nobody(t).Vhost(""))
+		o := Change{Before: test.before, After: test.after, Options: test.options}.on(silent(t))
 		state := found(test.there)
 		if test.change != nil {
 			test.change(state)
@@ -196,7 +199,7 @@ func TestCheckOwner(t *testing.T) {
 		"update": {a, false, true}, "adoption": {a, true, false}, "destroy": {topology.New(), false, true},
 		"destroy of what was adopted": {topology.New(), true, true},
 	} {
-		o := Change{Before: a, After: test.after, Options: Options{Adopt: test.adopt}}.on(nobody(t).Vhost(""))
+		o := Change{Before: a, After: test.after, Options: Options{Adopt: test.adopt}}.on(silent(t))
 		if err := o.checkOwner(a, found(b)); (err != nil) != test.want {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -229,7 +232,7 @@ func TestCheckPolicies(t *testing.T) {
 	} {
 		state := found(test.there)
 		state.AllPolicies.Users = test.users
-		d := &deployment{vhost: nobody(t).Vhost("/"), wanted: wanted}
+		d := &deployment{vhost: silent(t), wanted: wanted}
 		var got []string
 		if err, is := errors.AsType[*RivalError](d.checkPolicies(over(t), state, test.before)); is {
 			if len(err.Rivals) == 0 {
@@ -353,7 +356,7 @@ func TestIsNew(t *testing.T) {
 			"differs": {topology.Topology{Exchanges: map[string]topology.Exchange{"s": {Name: "s"}}}, before,
 			true},
 	} {
-		if got := (Change{Before: before, After: test.after}).IsNew(test.there); got != test.want {
+		if got := (Change{Before: before, After: test.after}).isNew(test.there); got != test.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
@@ -381,7 +384,7 @@ func TestNoteDamages(t *testing.T) {
 		"delivery exchange":  {before, before, without, nil, "1 damages came after the plan, gone: false"},
 		"another one before": {moved, before, without, nil, ""},
 	} {
-		o := Change{Before: test.before, After: before, Options: Options{Known: test.known}}.on(nobody(t).Vhost(""))
+		o := Change{Before: test.before, After: before, Options: Options{Known: test.known}}.on(silent(t))
 		o.noteDamages(test.read, found(test.there))
 		got := ""
 		for _, p := range o.problems {
@@ -393,7 +396,7 @@ func TestNoteDamages(t *testing.T) {
 		}
 	}
 	for want, there := range []topology.Topology{topology.New(), gone} {
-		o := Change{After: before, Options: Options{Adopt: true}}.on(nobody(t).Vhost(""))
+		o := Change{After: before, Options: Options{Adopt: true}}.on(silent(t))
 		if o.noteDamaged(found(there)); len(o.problems) != want {
 			t.Errorf("an adoption notes %v", o.problems)
 		}

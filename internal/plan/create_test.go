@@ -121,7 +121,7 @@ func TestTwoCreatesInAnyOrder(t *testing.T) {
 			if _, was := before.Exchanges[desired.Delivery]; !was {
 				delete(b.Exchanges, desired.Delivery) // who has declared it lets go of it
 			}
-			same(t, b.Snapshot(), before, "after both failed")
+			plantest.Same(t, b.Snapshot(), before, "after both failed")
 		case !creates[0].failed && !creates[1].failed:
 			t.Fatal("both succeed")
 		default:
@@ -129,7 +129,8 @@ func TestTwoCreatesInAnyOrder(t *testing.T) {
 			if left := plan.Repair(winner, b.Actual(winner)).Steps(); len(left) > 0 {
 				t.Fatalf("one succeeds, and this is left to do: %s", left)
 			}
-			same(t, topology.Topology{Owners: b.Owners}, topology.Topology{Owners: winner.Owners}, "after one succeeds")
+			plantest.Same(t, topology.Topology{Owners: b.Owners}, topology.Topology{Owners: winner.Owners},
+				"after one succeeds")
 		}
 	})
 }

@@ -26,7 +26,7 @@ func TestRetireAndAdd(t *testing.T) {
 		some := rapid.SliceOfNDistinct(rapid.SampledFrom(all), 1, len(all), rapid.ID)
 		before, desired := plantest.ExpandLadder(t, some.Draw(t, "before")...),
 			plantest.ExpandLadder(t, some.Draw(t, "after")...)
-		b := deployed(t, before)
+		b := plantest.Deployed(t, before)
 		inAnyOrder(t, b)
 		closesBeforeDeleting(b)
 		retired := before.Extras(desired)
@@ -36,7 +36,7 @@ func TestRetireAndAdd(t *testing.T) {
 		if err := b.Run(plan.Repair(desired, b.Actual(desired))); err != nil {
 			t.Fatal(err)
 		}
-		same(t, b.Snapshot(), deployed(t, desired).Snapshot(), "in the end")
+		plantest.Same(t, b.Snapshot(), plantest.Deployed(t, desired).Snapshot(), "in the end")
 	})
 }
 
@@ -47,7 +47,7 @@ func TestRetireLosesNoMessage(t *testing.T) {
 		if got := slices.Sorted(maps.Keys(retired.Queues)); !slices.Equal(got, []string{"t.delay-1h", "t.delay-5s"}) {
 			t.Fatalf("retired are %q", got)
 		}
-		b := deployed(t, plantest.ExpandLadder(t, "1s", "5s", "1h"))
+		b := plantest.Deployed(t, plantest.ExpandLadder(t, "1s", "5s", "1h"))
 		b.Bindings.Add(topologytest.ToQueue(plantest.Feed, "x", "t.delay-1h"))
 		before := b.Snapshot()
 		guard := plan.Guard{Drain: rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(t, "drain")}
@@ -61,7 +61,7 @@ func TestRetireLosesNoMessage(t *testing.T) {
 				return nil
 			}
 			if fails {
-				return errInjected
+				return plantest.ErrInjected
 			}
 			if _, arrived = b.Queues["t.delay-1h"]; arrived {
 				b.Messages["t.delay-1h"]++
@@ -70,12 +70,12 @@ func TestRetireLosesNoMessage(t *testing.T) {
 		}
 		err := b.Run(todo)
 		switch {
-		case fails && !errors.Is(err, errInjected):
+		case fails && !errors.Is(err, plantest.ErrInjected):
 			t.Fatalf("got %v", err)
 		case arrived && (err == nil || b.Messages["t.delay-1h"] != 1):
 			t.Fatalf("message in the rung at step %d: got %v", at, err)
 		case fails || arrived:
-			same(t, b.Snapshot(), before, "after the refusal")
+			plantest.Same(t, b.Snapshot(), before, "after the refusal")
 		}
 	})
 }
@@ -210,7 +210,7 @@ func TestReachInPlace(t *testing.T) {
 				wrong = fmt.Errorf("before %q, %w", step, err)
 			}
 			if left--; left == 0 {
-				return errInjected
+				return plantest.ErrInjected
 			}
 			return wrong
 		}
@@ -219,11 +219,11 @@ func TestReachInPlace(t *testing.T) {
 			err = b.Run(plan.Repair(desired, b.Actual(desired)))
 		}
 		b.Before = nil
-		if wrong != nil || err != nil && !errors.Is(err, errInjected) {
+		if wrong != nil || err != nil && !errors.Is(err, plantest.ErrInjected) {
 			t.Fatal(wrong, err)
 		}
 		if err == nil {
-			same(t, b.Actual(desired), desired, "in the end")
+			plantest.Same(t, b.Actual(desired), desired, "in the end")
 		}
 	})
 }

@@ -20,7 +20,7 @@ func TestTakeOver(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		old := plantest.Expand(t, anyCascade().Draw(t, "cascade"))
 		desired := old.WithOwner("another")
-		b := deployed(t, old)
+		b := plantest.Deployed(t, old)
 		inAnyOrder(t, b)
 		wrong := rapid.SampledFrom([]string{"none", "t.delay-00", old.Entry}).Draw(t, "wrong exchange")
 		if e, exists := b.Exchanges[wrong]; exists {
@@ -37,7 +37,7 @@ func TestTakeOver(t *testing.T) {
 		if err := b.Run(todo); err == nil {
 			want := b.Snapshot()
 			want.Owners = desired.Owners
-			same(t, b.Snapshot(), want, "after the takeover")
+			plantest.Same(t, b.Snapshot(), want, "after the takeover")
 		}
 	})
 }
@@ -48,7 +48,7 @@ func TestTakenOverMeanwhile(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		guard := plan.Guard{Drain: time.Minute}
 		r := anyRebuild(t)
-		before, b := r.before, deployed(t, r.before)
+		before, b := r.before, plantest.Deployed(t, r.before)
 		var removal plan.Plan
 		switch rapid.SampledFrom([]string{"teardown", "rebuild", "part"}).Draw(t, "removal") {
 		case "teardown":
@@ -57,7 +57,7 @@ func TestTakenOverMeanwhile(t *testing.T) {
 			removal = b.Rebuild(before, r.after, guard)
 		case "part":
 			before = plantest.ExpandLadder(t, "1s", "5s", "1h")
-			b = deployed(t, before)
+			b = plantest.Deployed(t, before)
 			removal = b.Teardown(before.Extras(plantest.ExpandLadder(t, "1s")), guard)
 		}
 		inAnyOrder(t, b)
@@ -88,7 +88,7 @@ func TestTakenOverMeanwhile(t *testing.T) {
 		if _, others := errors.AsType[*engine.OwnerError](err); !others {
 			t.Fatalf("the removal ended with: %v", err)
 		}
-		same(t, b.Snapshot(), there, "after the removal")
+		plantest.Same(t, b.Snapshot(), there, "after the removal")
 	})
 }
 

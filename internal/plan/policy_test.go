@@ -104,7 +104,7 @@ func TestPolicyIsUndone(t *testing.T) {
 			run(t, b, todo)
 			test.after = test.after.Clone()
 			test.after.Exchanges[quorum.Delivery] = quorum.Exchanges[quorum.Delivery]
-			same(t, b.Snapshot(), test.after, "afterwards")
+			plantest.Same(t, b.Snapshot(), test.after, "afterwards")
 			tried := 0
 			for i := range todo.Steps() {
 				b, todo := begin()
@@ -116,7 +116,7 @@ func TestPolicyIsUndone(t *testing.T) {
 				}
 				if phaseOf(todo, i).Undo != nil {
 					tried++
-					same(t, b.Snapshot(), before, fmt.Sprintf("after step %d, %s", i, todo.Steps()[i]))
+					plantest.Same(t, b.Snapshot(), before, fmt.Sprintf("after step %d, %s", i, todo.Steps()[i]))
 				}
 			}
 			if name != "create" && tried < 4 {
@@ -161,10 +161,10 @@ func TestParkingGoesWhenItIsEmpty(t *testing.T) {
 	if err := b.Run(b.Teardown(part, plan.Guard{})); !plantest.IsRefusal(err) {
 		t.Errorf("with a parked message it ends with %v", err)
 	}
-	same(t, b.Snapshot(), quorum, "after the refusal")
+	plantest.Same(t, b.Snapshot(), quorum, "after the refusal")
 	b.Messages[parking] = 0
 	run(t, b, b.Teardown(part, plan.Guard{}))
-	same(t, b.Snapshot(), plain, "afterwards")
+	plantest.Same(t, b.Snapshot(), plain, "afterwards")
 }
 
 // A policy that was changed is set again, and nothing else is touched.
@@ -180,5 +180,5 @@ func TestPolicyIsRepaired(t *testing.T) {
 		t.Errorf("the repair is %v", todo.Steps())
 	}
 	run(t, b, todo)
-	same(t, b.Snapshot(), desired, "after the repair")
+	plantest.Same(t, b.Snapshot(), desired, "after the repair")
 }

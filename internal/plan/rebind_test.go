@@ -68,10 +68,10 @@ func TestRebind(t *testing.T) {
 		} else {
 			run(bindings(changed), bindings(binding), 2)
 		}
-		same(t, b.Snapshot(), withBindings(world, foreign, behind, changed), name)
+		plantest.Same(t, b.Snapshot(), withBindings(world, foreign, behind, changed), name)
 		b.After = nil
 		run(bindings(), bindings(changed), 0)
-		same(t, b.Snapshot(), world, name)
+		plantest.Same(t, b.Snapshot(), world, name)
 	}
 }
 

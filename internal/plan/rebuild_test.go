@@ -42,7 +42,7 @@ func anyRebuild(t *rapid.T) rebuilt {
 	}
 	c.Resolution = rapid.SampledFrom([]time.Duration{time.Second, time.Minute}).Draw(t, "resolution")
 	c.Lookahead = rapid.IntRange(1, c.Levels).Draw(t, "lookahead after")
-	r := rebuilt{before, plantest.Expand(t, c), deployed(t, before)}
+	r := rebuilt{before, plantest.Expand(t, c), plantest.Deployed(t, before)}
 	if _, own := r.after.Exchanges[r.after.Delivery]; !own {
 		r.broker.Exchanges[r.after.Delivery] = topology.Exchange{Name: r.after.Delivery, Type: "topic", Durable: true}
 	}
@@ -122,11 +122,11 @@ func TestRebuild(t *testing.T) {
 		if err := b.Run(todo); err != nil {
 			t.Fatal(err)
 		}
-		same(t, b.Snapshot(), want, "after the rebuild")
+		plantest.Same(t, b.Snapshot(), want, "after the rebuild")
 		if r.keepsParking() && b.Messages["t.unroutable"] != 5 {
 			t.Fatal("what was parked is gone")
 		}
-		same(t, expectNothing(t, b, r), want, "after another rebuild")
+		plantest.Same(t, expectNothing(t, b, r), want, "after another rebuild")
 	})
 }
 
@@ -199,9 +199,9 @@ func TestRebuildThatFails(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 		if r.isOpen() {
-			same(t, b.Snapshot(), want, "after a failure behind the opening")
+			plantest.Same(t, b.Snapshot(), want, "after a failure behind the opening")
 		} else {
-			same(t, b.Snapshot(), before, "after the failure")
+			plantest.Same(t, b.Snapshot(), before, "after the failure")
 		}
 	})
 }
@@ -246,7 +246,7 @@ func TestRebuildThatFailsAnywhere(t *testing.T) {
 	after := plantest.Expand(t, c)
 	for _, left := range []string{"all", "the entry", "nothing"} {
 		for step := 0; ; step++ {
-			r := rebuilt{before, after, deployed(t, before)}
+			r := rebuilt{before, after, plantest.Deployed(t, before)}
 			if left != "all" {
 				run(t, r.broker, append(r.broker.Teardown(before, plan.Guard{}),
 					plan.DeleteShared(before.Delivery, true)...))
@@ -265,7 +265,7 @@ func TestRebuildThatFailsAnywhere(t *testing.T) {
 				t.Fatalf("got %v", err)
 			}
 			if !r.isOpen() {
-				same(t, r.broker.Snapshot(), there, fmt.Sprintf("after a failure of step %d, left before: %s",
+				plantest.Same(t, r.broker.Snapshot(), there, fmt.Sprintf("after a failure of step %d, left before: %s",
 					step, left))
 			}
 		}
@@ -277,10 +277,10 @@ func TestRebuildOfOtherLevels(t *testing.T) {
 	c := delay.Config{Name: "t", Levels: 11, CreateDeliveryExchange: true}
 	r := rebuilt{before: plantest.Expand(t, c)}
 	c.ExchangeName = "t.delay-%d" // the entry is level 10
-	r.after, r.broker = plantest.Expand(t, c), deployed(t, r.before)
+	r.after, r.broker = plantest.Expand(t, c), plantest.Deployed(t, r.before)
 	want := r.expected()
 	run(t, r.broker, r.broker.Rebuild(r.before, r.after, plan.Guard{}))
-	same(t, r.broker.Snapshot(), want, "after the rebuild")
+	plantest.Same(t, r.broker.Snapshot(), want, "after the rebuild")
 }
 
 // bindsOnly makes sure that a plan binds nothing else than what there is to be, owner's marks aside.
@@ -305,11 +305,11 @@ func TestRebuildThatBreaksOff(t *testing.T) {
 		left := rapid.IntRange(0, len(todo.Steps())-1).Draw(t, "steps")
 		b.Before = func(plan.Step) error {
 			if left--; left < 0 {
-				return errInjected
+				return plantest.ErrInjected
 			}
 			return nil
 		}
-		if err := b.Run(todo); !errors.Is(err, errInjected) {
+		if err := b.Run(todo); !errors.Is(err, plantest.ErrInjected) {
 			t.Fatalf("got %v", err)
 		}
 		b.Before = nil
@@ -322,7 +322,7 @@ func TestRebuildThatBreaksOff(t *testing.T) {
 				got.Bindings.Add(binding)
 			}
 		}
-		same(t, got, want, "after the next rebuild")
+		plantest.Same(t, got, want, "after the next rebuild")
 	})
 }
 
@@ -351,7 +351,7 @@ func TestRebuildLosesNoMessage(t *testing.T) {
 			t.Fatalf("in %q at step %d: %t, in the end %d there and %v", queue, at, arrived, b.Messages[queue], err)
 		}
 		if err != nil {
-			same(t, b.Snapshot(), before, "after the refusal")
+			plantest.Same(t, b.Snapshot(), before, "after the refusal")
 		}
 	})
 }
@@ -367,11 +367,11 @@ func TestRebuildProvesThatItMayBindAgain(t *testing.T) {
 		topologytest.ToExchange(plantest.Feed, "entry.#", before.Entry),
 		topologytest.ToQueue(plantest.Feed, "queue.#", "t.delay-00"),
 	} {
-		b := deployed(t, before)
+		b := plantest.Deployed(t, before)
 		there := b.Snapshot()
 		b.Before = func(step plan.Step) error {
 			if bind, ok := step.(plan.Bind); ok && bind.Binding == binding {
-				return errInjected
+				return plantest.ErrInjected
 			}
 			return nil
 		}
@@ -382,10 +382,10 @@ func TestRebuildProvesThatItMayBindAgain(t *testing.T) {
 				t.Errorf("%s although %v cannot be bound again", step, binding)
 			}
 		}
-		if err := b.Run(b.Rebuild(before, after, plan.Guard{})); !errors.Is(err, errInjected) {
+		if err := b.Run(b.Rebuild(before, after, plan.Guard{})); !errors.Is(err, plantest.ErrInjected) {
 			t.Errorf("got %v", err)
 		}
-		same(t, b.Snapshot(), there, "after the refusal")
+		plantest.Same(t, b.Snapshot(), there, "after the refusal")
 	}
 }
 
@@ -397,7 +397,7 @@ func TestRebuildLosesNoBinding(t *testing.T) {
 		c.CreateDeliveryExchange = true
 		r := rebuilt{before: plantest.Expand(t, c)}
 		c.ParkUnroutable = !c.ParkUnroutable
-		r.after, r.broker = plantest.Expand(t, c), deployed(t, r.before)
+		r.after, r.broker = plantest.Expand(t, c), plantest.Deployed(t, r.before)
 		b := r.broker
 		before := b.Snapshot()
 		todo := b.Rebuild(r.before, r.after, plan.Guard{})
@@ -412,7 +412,7 @@ func TestRebuildLosesNoBinding(t *testing.T) {
 				came = true
 			}
 			if step++; step-1 == fails {
-				return errInjected
+				return plantest.ErrInjected
 			}
 			return nil
 		}

@@ -42,7 +42,7 @@ func TestDiffCreates(t *testing.T) {
 		if err := b.Run(todo); err != nil {
 			t.Fatal(err)
 		}
-		same(t, b.Actual(desired), desired, "after the creation")
+		plantest.Same(t, b.Actual(desired), desired, "after the creation")
 		if again := plan.Repair(desired, b.Actual(desired)); len(again) > 0 {
 			t.Fatalf("a second plan is not empty: %v", again.Steps())
 		}
@@ -55,9 +55,9 @@ func TestDiffCreates(t *testing.T) {
 func TestDiffRepairs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		desired := plantest.Expand(t, anyCascade().Draw(t, "cascade"))
-		b := deployed(t, desired)
+		b := plantest.Deployed(t, desired)
 		for range rapid.IntRange(1, 6).Draw(t, "damages") {
-			anyDamage(t, b, desired)
+			plantest.AnyDamage(t, b, desired)
 		}
 		others := othersOf(b, desired)
 		inAnyOrder(t, b)
@@ -72,8 +72,8 @@ func TestDiffRepairs(t *testing.T) {
 		if err := b.Run(plan.Repair(desired, actual)); err != nil {
 			t.Fatal(err)
 		}
-		same(t, ownedBy(desired, b), desired, "after the repair")
-		same(t, othersOf(b, desired), others, "others after the repair")
+		plantest.Same(t, ownedBy(desired, b), desired, "after the repair")
+		plantest.Same(t, othersOf(b, desired), others, "others after the repair")
 		if again := plan.Repair(desired, b.Actual(desired)); len(again) > 0 {
 			t.Fatalf("a second plan is not empty: %v", again.Steps())
 		}
@@ -113,9 +113,9 @@ func needed(b *plantest.Broker, step plan.Step) error {
 func TestDiffFinishesWhatBrokeOff(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		desired := plantest.Expand(t, anyCascade().Draw(t, "cascade"))
-		b := deployed(t, desired)
+		b := plantest.Deployed(t, desired)
 		for range rapid.IntRange(1, 6).Draw(t, "damages") {
-			anyDamage(t, b, desired)
+			plantest.AnyDamage(t, b, desired)
 		}
 		inAnyOrder(t, b)
 		todo := plan.Repair(desired, b.Actual(desired))
@@ -131,7 +131,7 @@ func TestDiffFinishesWhatBrokeOff(t *testing.T) {
 		if err := b.Run(plan.Repair(desired, b.Actual(desired))); err != nil {
 			t.Fatal(err)
 		}
-		same(t, ownedBy(desired, b), desired, "after the second plan")
+		plantest.Same(t, ownedBy(desired, b), desired, "after the second plan")
 	})
 }
 
@@ -141,9 +141,9 @@ func TestDiffNeverMisleadsDuringARepair(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := anyCascade().Draw(t, "cascade")
 		desired := plantest.Expand(t, c)
-		b := deployed(t, desired)
+		b := plantest.Deployed(t, desired)
 		for range rapid.IntRange(1, 4).Draw(t, "losses") {
-			anyLoss(t, b, desired)
+			plantest.AnyLoss(t, b, desired)
 		}
 		inAnyOrder(t, b)
 		b.After = func(step plan.Step) {
@@ -165,7 +165,7 @@ func TestDiffNeverMisleadsDuringARepair(t *testing.T) {
 func TestDiffBindsNewExchangesOnwardsFirst(t *testing.T) {
 	desired := plantest.Expand(t, delay.Config{Name: "t", Levels: 5, Lookahead: 1, CreateDeliveryExchange: true,
 		ParkUnroutable: true})
-	b := deployed(t, desired)
+	b := plantest.Deployed(t, desired)
 	run(t, b, plan.Plan{{Steps: []plan.Step{plan.DeleteExchange{Name: "t.delay-02"}}}})
 	b.Arrange = func(steps []plan.Step) []plan.Step {
 		steps = slices.Clone(steps)
@@ -190,7 +190,7 @@ func anyUpdate(t *rapid.T) (c delay.Config, b *plantest.Broker, desired topology
 	changed := c
 	changed.Lookahead = rapid.IntRange(1, c.Levels).Draw(t, "new lookahead")
 	changed.StrictKeys = rapid.Bool().Draw(t, "new strict keys")
-	return c, deployed(t, plantest.Expand(t, c)), plantest.Expand(t, changed)
+	return c, plantest.Deployed(t, plantest.Expand(t, c)), plantest.Expand(t, changed)
 }
 
 // A change of lookahead or of strict keys never touches a message. After each of its steps, every key has exactly one
@@ -210,7 +210,7 @@ func TestDiffUpdatesUnderTraffic(t *testing.T) {
 		if err := b.Run(plan.Repair(desired, b.Actual(desired))); err != nil {
 			t.Fatal(err)
 		}
-		same(t, ownedBy(desired, b), desired, "after the update")
+		plantest.Same(t, ownedBy(desired, b), desired, "after the update")
 	})
 }
 
@@ -249,7 +249,7 @@ func TestDiffUpdatesBesideARefusal(t *testing.T) {
 		if err := b.Run(plan.Repair(desired, b.Actual(desired))); err != nil {
 			t.Fatal(err)
 		}
-		same(t, ownedBy(desired, b), desired, "once nothing is in the way")
+		plantest.Same(t, ownedBy(desired, b), desired, "once nothing is in the way")
 	})
 }
 
@@ -278,10 +278,10 @@ func anyRefusal(t *rapid.T, b *plantest.Broker, desired topology.Topology) {
 // A foreign binding that leads out of the cascade goes even so.
 func TestDiffUnbindsWhatLeadsOutBesideARefusal(t *testing.T) {
 	c := delay.Config{Name: "t", Levels: 3, Lookahead: 1, CreateDeliveryExchange: true}
-	b := deployed(t, plantest.Expand(t, c))
+	b := plantest.Deployed(t, plantest.Expand(t, c))
 	foreign := topologytest.ToQueue("t.delay-01", "#", plantest.Audit)
 	b.Bindings.Add(foreign)
-	shortenTTL(b, "t.delay-00")
+	plantest.ShortenTTL(b, "t.delay-00")
 	b.Messages["t.delay-00"] = 1
 	c.Lookahead = 3
 	if err := b.Run(plan.Repair(plantest.Expand(t, c), b.Actual(plantest.Expand(t, c)))); err == nil {
@@ -295,7 +295,7 @@ func TestDiffUnbindsWhatLeadsOutBesideARefusal(t *testing.T) {
 // The only way around an exchange that cannot be recreated stays. The binding that is to take its place waits for that.
 func TestDiffKeepsTheWayAroundARefusal(t *testing.T) {
 	c := delay.Config{Name: "t", Levels: 2, Lookahead: 2, QueueType: delay.Classic, CreateDeliveryExchange: true}
-	b := deployed(t, plantest.Expand(t, c))
+	b := plantest.Deployed(t, plantest.Expand(t, c))
 	e := b.Exchanges["t.delay-00"]
 	e.Internal = true
 	b.Exchanges[e.Name] = e
@@ -326,7 +326,7 @@ func TestDiffRecreatesAnAutoDeleteExchange(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			desired := plantest.Expand(t, delay.Config{Name: "t", Levels: test.below + 2, Lookahead: 1,
 				ExchangeName: test.names, ParkUnroutable: true, CreateDeliveryExchange: true})
-			b := deployed(t, desired)
+			b := plantest.Deployed(t, desired)
 			entry, below := b.Exchanges[desired.Entry], b.Exchanges[test.names.Name(test.below)]
 			entry.AutoDelete, below.AutoDelete, below.Arguments = true, test.deletesBoth, nil
 			b.Exchanges[entry.Name], b.Exchanges[below.Name] = entry, below
@@ -351,10 +351,10 @@ func TestDiffRecreatesAnAutoDeleteExchange(t *testing.T) {
 
 func TestDiffRecreatesAQueueOnlyWhileItIsEmpty(t *testing.T) {
 	desired := plantest.Expand(t, delay.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true})
-	b := deployed(t, desired)
-	shortenTTL(b, "t.delay-01")
-	shortenTTL(b, "t.delay-02")
-	setType(b, "t.delay-01", "direct") // which comes back bound to the queue that stays
+	b := plantest.Deployed(t, desired)
+	plantest.ShortenTTL(b, "t.delay-01")
+	plantest.ShortenTTL(b, "t.delay-02")
+	plantest.SetType(b, "t.delay-01", "direct") // which comes back bound to the queue that stays
 	b.Messages["t.delay-01"] = 3
 	b.Bindings.Add(topologytest.ToQueue("t.delay-00", "foreign", plantest.Application))
 	kept := b.Queues["t.delay-01"]
@@ -368,15 +368,15 @@ func TestDiffRecreatesAQueueOnlyWhileItIsEmpty(t *testing.T) {
 	}
 	rest := plantest.Expand(t, delay.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true})
 	rest.Queues["t.delay-01"] = kept
-	same(t, ownedBy(desired, b), rest, "after the refusal, all but the queue that holds messages")
+	plantest.Same(t, ownedBy(desired, b), rest, "after the refusal, all but the queue that holds messages")
 }
 
 // A message that gets into a queue after it was found empty keeps it, with all its bindings.
 func TestDiffKeepsAQueueThatFillsMeanwhile(t *testing.T) {
 	desired := plantest.Expand(t, delay.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true})
 	for number := 1; ; number++ {
-		b := deployed(t, desired)
-		shortenTTL(b, "t.delay-00")
+		b := plantest.Deployed(t, desired)
+		plantest.ShortenTTL(b, "t.delay-00")
 		before := b.Snapshot()
 		todo := plan.Repair(desired, b.Actual(desired))
 		deletion := slices.IndexFunc(todo.Steps(), func(s plan.Step) bool {
@@ -399,7 +399,7 @@ func TestDiffKeepsAQueueThatFillsMeanwhile(t *testing.T) {
 			`delete queue "t.delay-00" in vhost "/" is not possible while messages wait`) {
 			t.Errorf("message before step %d: got %v", number, err)
 		}
-		same(t, b.Snapshot(), before, fmt.Sprintf("after a message before step %d", number))
+		plantest.Same(t, b.Snapshot(), before, fmt.Sprintf("after a message before step %d", number))
 	}
 }
 
@@ -408,11 +408,11 @@ func TestDiffBringsBackWhatItCannotRecreate(t *testing.T) {
 	desired := plantest.Expand(t, delay.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true,
 		ParkUnroutable: true})
 	for name, damage := range map[string]func(*plantest.Broker){
-		"queue":    func(b *plantest.Broker) { shortenTTL(b, "t.delay-00") },
-		"exchange": func(b *plantest.Broker) { setType(b, "t.delay-00", "fanout") },
-		"entry":    func(b *plantest.Broker) { setType(b, desired.Entry, "direct") },
+		"queue":    func(b *plantest.Broker) { plantest.ShortenTTL(b, "t.delay-00") },
+		"exchange": func(b *plantest.Broker) { plantest.SetType(b, "t.delay-00", "fanout") },
+		"entry":    func(b *plantest.Broker) { plantest.SetType(b, desired.Entry, "direct") },
 	} {
-		b := deployed(t, desired)
+		b := plantest.Deployed(t, desired)
 		damage(b)
 		before := b.Snapshot()
 		failed := false
@@ -421,32 +421,32 @@ func TestDiffBringsBackWhatItCannotRecreate(t *testing.T) {
 			case plan.DeclareExchange, plan.DeclareQueue:
 				if !failed {
 					failed = true
-					return errInjected
+					return plantest.ErrInjected
 				}
 			}
 			return nil
 		}
-		if err := b.Run(plan.Repair(desired, b.Actual(desired))); !errors.Is(err, errInjected) {
+		if err := b.Run(plan.Repair(desired, b.Actual(desired))); !errors.Is(err, plantest.ErrInjected) {
 			t.Errorf("%s: got %v", name, err)
 		}
-		same(t, b.Snapshot(), before, name)
+		plantest.Same(t, b.Snapshot(), before, name)
 	}
 }
 
 // A delivery exchange with the applications' bindings is never recreated, only an unused one.
 func TestDiffRecreatesOnlyAnUnusedDeliveryExchange(t *testing.T) {
 	desired := plantest.Expand(t, delay.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true})
-	b := deployed(t, desired)
-	setType(b, "t.delivery", "direct")
+	b := plantest.Deployed(t, desired)
+	plantest.SetType(b, "t.delivery", "direct")
 	before := b.Snapshot()
 	if err := b.Run(plan.Repair(desired, b.Actual(desired))); err == nil || !strings.Contains(err.Error(),
 		`delete exchange "t.delivery": in use`) {
 		t.Errorf("got %v", err)
 	}
-	same(t, b.Snapshot(), before, "after the refusal")
+	plantest.Same(t, b.Snapshot(), before, "after the refusal")
 	delete(b.Bindings, topologytest.ToQueue("t.delivery", "#", plantest.Application))
 	run(t, b, plan.Repair(desired, b.Actual(desired)))
-	same(t, ownedBy(desired, b), desired, "after the recreation")
+	plantest.Same(t, ownedBy(desired, b), desired, "after the recreation")
 }
 
 // Classic queues dead-letter without waiting for a confirmation: what expires while the exchange is
@@ -463,7 +463,7 @@ func TestDiffRecreatesAnExchangeOnlyIfNothingCanGetLost(t *testing.T) {
 	} {
 		desired := plantest.Expand(t, delay.Config{Name: "t", Levels: 3, QueueType: test.queueType,
 			CreateDeliveryExchange: true})
-		b := deployed(t, desired)
+		b := plantest.Deployed(t, desired)
 		e := b.Exchanges["t.delay-01"]
 		e.Type, e.Internal = test.typeOf, true
 		b.Exchanges[e.Name] = e
@@ -485,8 +485,8 @@ func TestDiffRecreatesAQueueOnlyIfNothingCanGetLost(t *testing.T) {
 	}{{false, "t.delay-01", true}, {false, "t.delay-02", false}, {true, "t.delay-01", false}} {
 		desired := plantest.Expand(t, delay.Config{Name: "t", Levels: 3, Lookahead: 1, QueueType: delay.Classic,
 			CreateDeliveryExchange: true, ParkUnroutable: test.parks})
-		b := deployed(t, desired)
-		shortenTTL(b, "t.delay-00")
+		b := plantest.Deployed(t, desired)
+		plantest.ShortenTTL(b, "t.delay-00")
 		b.Messages[test.waiting] = 1
 		err := b.Run(plan.Repair(desired, b.Actual(desired)))
 		if refused := err != nil; refused != test.refused {
@@ -505,7 +505,7 @@ func TestDiffRecreatesWithoutDetours(t *testing.T) {
 		1: func(b *plantest.Broker) { delete(b.Bindings, missing) },
 		0: func(b *plantest.Broker) { b.Bindings.Add(foreign) },
 	} {
-		b := deployed(t, desired)
+		b := plantest.Deployed(t, desired)
 		e := b.Exchanges["t.delay-00"]
 		e.Internal = true
 		b.Exchanges[e.Name] = e
@@ -538,81 +538,6 @@ func TestDiffRecreatesAnUnboundQueue(t *testing.T) {
 			t.Error("a phase has no step")
 		}
 	}
-}
-
-// anyDamage does to the cascade what people do.
-func anyDamage(t *rapid.T, b *plantest.Broker, desired topology.Topology) {
-	if rapid.Bool().Draw(t, "loss") {
-		anyLoss(t, b, desired)
-		return
-	}
-	exchange := rapid.SampledFrom(slices.Sorted(maps.Keys(desired.Exchanges))).Draw(t, "exchange")
-	queue := rapid.SampledFrom(slices.Sorted(maps.Keys(desired.Queues))).Draw(t, "queue")
-	_, exchangeExists := b.Exchanges[exchange]
-	_, queueExists := b.Queues[queue]
-	kind := rapid.SampledFrom([]string{"exchange type", "alternate exchange", "TTL", "queue type",
-		"foreign binding"}).Draw(t, "damage")
-	switch {
-	case kind == "exchange type" && exchangeExists && exchange != desired.Delivery:
-		setType(b, exchange, "direct")
-	case kind == "alternate exchange" && exchangeExists && exchange != desired.Delivery:
-		e := b.Exchanges[exchange]
-		e.Arguments = topology.Arguments{"alternate-exchange": plantest.Feed}
-		b.Exchanges[exchange] = e
-	case kind == "TTL" && queueExists:
-		shortenTTL(b, queue)
-	case kind == "queue type" && queueExists:
-		q := b.Queues[queue]
-		q.Arguments = maps.Clone(q.Arguments)
-		q.Arguments["x-queue-type"] = "stream"
-		b.Queues[queue] = q
-	case kind == "foreign binding" && exchangeExists && desired.Owns(exchange):
-		foreign := topologytest.ToQueue(exchange, rapid.SampledFrom([]string{"1.#", "#", "x"}).Draw(t, "key"),
-			plantest.Audit)
-		switch to := rapid.SampledFrom([]string{"audit", "feed", "queue", "entry"}).Draw(t, "to"); {
-		case to == "feed":
-			foreign.DestinationType, foreign.Destination = topology.ToExchange, plantest.Feed
-		case to == "queue" && queueExists:
-			foreign.Destination = queue
-		case to == "entry" && b.Exchanges[desired.Entry].Name != "":
-			foreign.DestinationType, foreign.Destination = topology.ToExchange, desired.Entry
-		}
-		if rapid.Bool().Draw(t, "arguments") {
-			foreign.Arguments = `{"x":1}`
-		}
-		b.Bindings.Add(foreign)
-	}
-}
-
-// anyLoss deletes something that belongs to the cascade.
-func anyLoss(t *rapid.T, b *plantest.Broker, desired topology.Topology) {
-	var step plan.Step
-	switch rapid.SampledFrom([]string{"exchange", "queue", "binding"}).Draw(t, "lost") {
-	case "exchange":
-		step = plan.DeleteExchange{Name: rapid.SampledFrom(slices.Sorted(maps.Keys(desired.Exchanges))).Draw(t,
-			"exchange")}
-	case "queue":
-		name := rapid.SampledFrom(slices.Sorted(maps.Keys(desired.Queues))).Draw(t, "queue")
-		step = plan.DeleteQueue{Queue: desired.Queues[name]}
-	default:
-		step = plan.Unbind{Binding: rapid.SampledFrom(desired.Bindings.Sorted()).Draw(t, "binding")}
-	}
-	if err := b.Run(plan.Plan{{Steps: []plan.Step{step}}}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func setType(b *plantest.Broker, exchange, to string) {
-	e := b.Exchanges[exchange]
-	e.Type = to
-	b.Exchanges[exchange] = e
-}
-
-func shortenTTL(b *plantest.Broker, queue string) {
-	q := b.Queues[queue]
-	q.Arguments = maps.Clone(q.Arguments)
-	q.Arguments["x-message-ttl"] = int64(5)
-	b.Queues[queue] = q
 }
 
 // ownedBy is what the broker has of what belongs to the cascade alone.

@@ -23,9 +23,9 @@ import (
 func TestTeardownRemovesTheCascadeAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		desired := plantest.Expand(t, anyCascade().Draw(t, "cascade"))
-		b := deployed(t, desired)
+		b := plantest.Deployed(t, desired)
 		for range rapid.IntRange(0, 3).Draw(t, "losses") {
-			anyLoss(t, b, desired)
+			plantest.AnyLoss(t, b, desired)
 		}
 		others := withoutDestinationsOf(othersOf(b, desired), desired)
 		if _, exists := b.Queues["t.unroutable"]; exists {
@@ -46,7 +46,7 @@ func TestTeardownRemovesTheCascadeAlone(t *testing.T) {
 		if _, owned := desired.Exchanges[desired.Delivery]; owned {
 			letGo(t, b, desired.Delivery, guard.Force)
 		}
-		same(t, b.Snapshot(), others, "after the teardown")
+		plantest.Same(t, b.Snapshot(), others, "after the teardown")
 	})
 }
 
@@ -105,7 +105,7 @@ func TestTeardownRefusesWhileMessagesWait(t *testing.T) {
 		{plan.Guard{}, "t.unroutable"},
 		{plan.Guard{Drain: time.Minute}, "t.unroutable"},
 	} {
-		b := deployed(t, desired)
+		b := plantest.Deployed(t, desired)
 		b.Drains = true
 		b.Messages[test.queue] = 2
 		before := b.Snapshot()
@@ -119,13 +119,13 @@ func TestTeardownRefusesWhileMessagesWait(t *testing.T) {
 		if touched > 0 {
 			t.Errorf("%+v: %d steps ran", test, touched)
 		}
-		same(t, b.Snapshot(), before, fmt.Sprint(test))
+		plantest.Same(t, b.Snapshot(), before, fmt.Sprint(test))
 	}
 }
 
 func TestTeardownRestoresTheEntryIfItDoesNotRunEmpty(t *testing.T) {
 	desired := plantest.Expand(t, delay.Config{Name: "t", Levels: 4, CreateDeliveryExchange: true})
-	b := deployed(t, desired)
+	b := plantest.Deployed(t, desired)
 	b.Messages["t.delay-02"] = 2
 	before := b.Snapshot()
 	closed := false
@@ -138,7 +138,7 @@ func TestTeardownRestoresTheEntryIfItDoesNotRunEmpty(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `2 in queue "t.delay-02"`) || !closed {
 		t.Errorf("got %v, entry closed: %t", err, closed)
 	}
-	same(t, b.Snapshot(), before, "after the refusal")
+	plantest.Same(t, b.Snapshot(), before, "after the refusal")
 }
 
 // A message that comes in at any moment of a teardown is not lost. Everything is there again, with all bindings, or the
@@ -146,7 +146,7 @@ func TestTeardownRestoresTheEntryIfItDoesNotRunEmpty(t *testing.T) {
 func TestTeardownLosesNoMessage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		desired := plantest.Expand(t, anyCascade().Draw(t, "cascade"))
-		b := deployed(t, desired)
+		b := plantest.Deployed(t, desired)
 		before := b.Snapshot()
 		todo := b.Teardown(desired, plan.Guard{})
 		queue := rapid.SampledFrom(slices.Sorted(maps.Keys(desired.Queues))).Draw(t, "queue")
@@ -167,7 +167,7 @@ func TestTeardownLosesNoMessage(t *testing.T) {
 				err)
 		}
 		if arrived {
-			same(t, b.Snapshot(), before, "after the refusal")
+			plantest.Same(t, b.Snapshot(), before, "after the refusal")
 		}
 	})
 }
@@ -176,16 +176,16 @@ func TestTeardownLosesNoMessage(t *testing.T) {
 func TestTeardownRestoresWhatItRemovedIfItFails(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		desired := plantest.Expand(t, anyCascade().Draw(t, "cascade"))
-		b := deployed(t, desired)
+		b := plantest.Deployed(t, desired)
 		b.Bindings.Add(topologytest.ToQueue(desired.Entry, "foreign", plantest.Audit))
 		before := b.Snapshot()
 		todo := b.Teardown(desired, plan.Guard{})
 		inAnyOrder(t, b)
 		failAt(b, rapid.IntRange(0, len(todo.Steps())-1).Draw(t, "failing step"))
-		if err := b.Run(todo); !errors.Is(err, errInjected) {
+		if err := b.Run(todo); !errors.Is(err, plantest.ErrInjected) {
 			t.Fatalf("got %v", err)
 		}
-		same(t, b.Snapshot(), before, "after the failure")
+		plantest.Same(t, b.Snapshot(), before, "after the failure")
 	})
 }
 
@@ -195,7 +195,7 @@ func TestTeardownNamesSources(t *testing.T) {
 		desired := plantest.Expand(t, delay.Config{Name: "t", Levels: 28, Lookahead: lookahead,
 			CreateDeliveryExchange: true,
 			ParkUnroutable:         true})
-		b := deployed(t, desired)
+		b := plantest.Deployed(t, desired)
 		closed := map[string]bool{}
 		deleted := 0
 		for _, step := range b.Teardown(desired, plan.Guard{}).Steps() {
@@ -239,7 +239,7 @@ func namesSources(t *testing.T, deletion plan.DeleteQueue, bindings topology.Bin
 func TestTeardownRestoresTheEntryBeforeWhatLeadsToIt(t *testing.T) {
 	c := delay.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true}
 	desired := plantest.Expand(t, c)
-	b := deployed(t, desired)
+	b := plantest.Deployed(t, desired)
 	b.Bindings.Add(topologytest.ToExchange(plantest.Feed, "1.0.1.#", desired.Entry))
 	todo := b.Teardown(desired, plan.Guard{Drain: time.Minute})
 	b.After = func(step plan.Step) {
@@ -260,7 +260,7 @@ func TestTeardownRestoresTheEntryBeforeWhatLeadsToIt(t *testing.T) {
 func TestTeardownRestoresBesidesWhatOthersRemoved(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		desired := plantest.Expand(t, anyCascade().Draw(t, "cascade"))
-		b := deployed(t, desired)
+		b := plantest.Deployed(t, desired)
 		wanted := b.Snapshot()
 		maps.DeleteFunc(wanted.Bindings, func(binding topology.Binding, _ struct{}) bool {
 			return binding.Source == plantest.Feed && binding.RoutingKey == "lowest.#"
@@ -277,14 +277,14 @@ func TestTeardownRestoresBesidesWhatOthersRemoved(t *testing.T) {
 			defer func() { step++ }()
 			if bind, ok := s.(plan.Bind); step == fails || ok && !wanted.Bindings.Has(bind.Binding) &&
 				!wanted.Owners.Has(bind.Binding) {
-				return errInjected
+				return plantest.ErrInjected
 			}
 			return nil
 		}
-		if err := b.Run(todo); !errors.Is(err, errInjected) {
+		if err := b.Run(todo); !errors.Is(err, plantest.ErrInjected) {
 			t.Fatalf("got %v", err)
 		}
-		same(t, b.Snapshot(), wanted, "after the failure")
+		plantest.Same(t, b.Snapshot(), wanted, "after the failure")
 	})
 }
 
@@ -292,7 +292,7 @@ func TestTeardownRestoresBesidesWhatOthersRemoved(t *testing.T) {
 func TestTeardownRemovesOnlyWhatIsDesired(t *testing.T) {
 	desired := plantest.Expand(t, delay.Config{Name: "t", Levels: 2, DeliveryExchange: "company"})
 	for _, guard := range []plan.Guard{{}, {Force: true}} {
-		b := deployed(t, desired)
+		b := plantest.Deployed(t, desired)
 		for _, step := range plan.Teardown(desired, b.Snapshot(), guard).Steps() {
 			if allowed, ok := step.(plan.VerifyAllowed); ok {
 				step = allowed.Step
@@ -359,9 +359,9 @@ func TestTeardownOfAnUnboundPart(t *testing.T) {
 func TestUndoRemovesOnlyWhatWasMade(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		desired := plantest.Expand(t, anyCascade().Draw(t, "cascade"))
-		b := deployed(t, desired)
+		b := plantest.Deployed(t, desired)
 		for range rapid.IntRange(1, 8).Draw(t, "losses") {
-			anyLoss(t, b, desired)
+			plantest.AnyLoss(t, b, desired)
 		}
 		if rapid.Bool().Draw(t, "from nothing") {
 			b = plantest.Around(desired)
@@ -377,11 +377,11 @@ func TestUndoRemovesOnlyWhatWasMade(t *testing.T) {
 		b.Before = func(step plan.Step) error {
 			done = append(done, step) // the one that fails may have had an effect, too
 			if len(done) > fails {
-				return errInjected
+				return plantest.ErrInjected
 			}
 			return nil
 		}
-		if err := b.Run(todo); !errors.Is(err, errInjected) {
+		if err := b.Run(todo); !errors.Is(err, plantest.ErrInjected) {
 			t.Fatalf("got %v", err)
 		}
 		b.Before = func(step plan.Step) error {
@@ -397,7 +397,7 @@ func TestUndoRemovesOnlyWhatWasMade(t *testing.T) {
 		if err := b.Run(undo); err != nil {
 			t.Fatal(err)
 		}
-		same(t, b.Snapshot(), before, "after the undo")
+		plantest.Same(t, b.Snapshot(), before, "after the undo")
 	})
 }
 
@@ -414,7 +414,7 @@ func TestUndoKeepsWhatHoldsMessages(t *testing.T) {
 			fmt.Sprintf("1 in queue %q", queue)) {
 			t.Errorf("got %v", err)
 		}
-		same(t, b.Snapshot(), made, "after the undo")
+		plantest.Same(t, b.Snapshot(), made, "after the undo")
 	}
 }
 

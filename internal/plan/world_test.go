@@ -2,9 +2,6 @@ package plan_test
 
 import (
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -13,7 +10,6 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan/plantest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology/topologytest"
 )
@@ -35,21 +31,6 @@ func anyCascade() *rapid.Generator[delay.Config] {
 	})
 }
 
-// deployed is a broker with the cascade, an application behind it, and a plantest.Feed into two of its
-// exchanges and one of its queues.
-func deployed(t plantest.Fataler, desired topology.Topology) *plantest.Broker {
-	t.Helper()
-	b := plantest.Around(desired)
-	if err := b.Run(plan.Repair(desired, b.Actual(desired))); err != nil {
-		t.Fatal(err)
-	}
-	b.Bindings.Add(topologytest.ToQueue(desired.Delivery, "#", plantest.Application))
-	b.Bindings.Add(topologytest.ToExchange(plantest.Feed, "entry.#", desired.Entry))
-	b.Bindings.Add(topologytest.ToExchange(plantest.Feed, "lowest.#", "t.delay-00"))
-	b.Bindings.Add(topologytest.ToQueue(plantest.Feed, "queue.#", "t.delay-00"))
-	return b
-}
-
 // inAnyOrder lets the steps of a phase run in an order that the test draws.
 func inAnyOrder(t *rapid.T, b *plantest.Broker) {
 	b.Arrange = func(steps []plan.Step) []plan.Step {
@@ -60,14 +41,12 @@ func inAnyOrder(t *rapid.T, b *plantest.Broker) {
 	}
 }
 
-var errInjected error = &rabbit.Error{Kind: rabbit.Refused, Op: "do a step", Reason: "injected"}
-
 // failAt lets the step with the number fail, once.
 func failAt(b *plantest.Broker, number int) {
 	b.Before = func(plan.Step) error {
 		number--
 		if number == -1 {
-			return errInjected
+			return plantest.ErrInjected
 		}
 		return nil
 	}
@@ -76,7 +55,7 @@ func failAt(b *plantest.Broker, number int) {
 // failed tells whether a plan ended as it has to whose step with the number failed once. One of a phase that goes on is
 // tried again.
 func failed(todo plan.Plan, number int, err error) bool {
-	return phaseOf(todo, number).GoesOn && err == nil || errors.Is(err, errInjected)
+	return phaseOf(todo, number).GoesOn && err == nil || errors.Is(err, plantest.ErrInjected)
 }
 
 // phaseOf is the phase of the step with the number.
@@ -88,20 +67,6 @@ func phaseOf(todo plan.Plan, number int) (phase plan.Phase) {
 		number -= len(phase.Steps)
 	}
 	return phase
-}
-
-// same compares what two brokers have.
-func same(t plantest.Fataler, got, want topology.Topology, when string) {
-	t.Helper()
-	if differences := slices.Concat(
-		unequal("exchange", got.Exchanges, want.Exchanges, topology.Exchange.Equal),
-		unequal("queue", got.Queues, want.Queues, topology.Queue.Equal),
-		unequal("policy", got.Policies, want.Policies, topology.Policy.Equal),
-		unequal("owner's mark", got.Owners, want.Owners, func(struct{}, struct{}) bool { return true }),
-		unequal("binding", got.Bindings, want.Bindings, func(struct{}, struct{}) bool { return true }),
-	); len(differences) > 0 {
-		t.Fatalf("%s:\n%s", when, strings.Join(differences, "\n"))
-	}
 }
 
 // everyKey tells where the keys of all delays go.
@@ -136,22 +101,4 @@ func run(t *testing.T, b *plantest.Broker, todo plan.Plan) {
 	if err := b.Run(todo); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func unequal[K comparable, V any](kind string, got, want map[K]V, equal func(V, V) bool) []string {
-	var differences []string
-	for key, value := range want {
-		if have, exists := got[key]; !exists {
-			differences = append(differences, fmt.Sprintf("%s %v is missing", kind, key))
-		} else if !equal(have, value) {
-			differences = append(differences, fmt.Sprintf("%s %v is %v", kind, key, have))
-		}
-	}
-	for key := range got {
-		if _, exists := want[key]; !exists {
-			differences = append(differences, fmt.Sprintf("%s %v is too much", kind, key))
-		}
-	}
-	slices.Sort(differences)
-	return differences
 }

@@ -1,6 +1,6 @@
 // Package plantest is a broker in memory that plans run on. A topology comes in, and the one after
 // the steps of a plan goes out. Call NewBroker, or Around for a broker that others use too, and then its Run. Apply
-// makes a whole change, by the plans that the engine runs for it.
+// has the engine make a whole change.
 package plantest
 
 import (
@@ -67,10 +67,6 @@ func (b *Broker) Teardown(desired topology.Topology, guard plan.Guard) plan.Plan
 
 // Rebuild is the plan for what a reader of the broker hands to it.
 func (b *Broker) Rebuild(before, after topology.Topology, guard plan.Guard) plan.Plan {
-	return plan.Rebuild(before, after, b.forRebuild(before, after), guard)
-}
-
-func (b *Broker) forRebuild(before, after topology.Topology) topology.Topology {
 	actual := b.Part(plan.Union(before, after))
 	exchanges, queues := slices.Collect(maps.Keys(before.Exchanges)), slices.Collect(maps.Keys(before.Queues))
 	exchanges = slices.DeleteFunc(exchanges, func(name string) bool { return !before.Owns(name) })
@@ -83,7 +79,7 @@ func (b *Broker) forRebuild(before, after topology.Topology) topology.Topology {
 		}
 	}
 	maps.Copy(actual.Bindings, b.inbound(exchanges, queues))
-	return actual
+	return plan.Rebuild(before, after, actual, guard)
 }
 
 func (b *Broker) inbound(exchanges, queues []string) topology.Bindings {

@@ -2,6 +2,7 @@ package plantest
 
 import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology/topologytest"
 )
@@ -19,6 +20,21 @@ func Around(desired topology.Topology) *Broker {
 		world.Bindings.Add(topologytest.ToQueue(desired.Delivery, "#", Application))
 	}
 	return NewBroker(world)
+}
+
+// Deployed is a broker with the cascade, an application behind it, and a Feed into two of its
+// exchanges and one of its queues.
+func Deployed(t Fataler, desired topology.Topology) *Broker {
+	t.Helper()
+	b := Around(desired)
+	if err := b.Run(plan.Repair(desired, b.Actual(desired))); err != nil {
+		t.Fatal(err)
+	}
+	b.Bindings.Add(topologytest.ToQueue(desired.Delivery, "#", Application))
+	b.Bindings.Add(topologytest.ToExchange(Feed, "entry.#", desired.Entry))
+	b.Bindings.Add(topologytest.ToExchange(Feed, "lowest.#", "t.delay-00"))
+	b.Bindings.Add(topologytest.ToQueue(Feed, "queue.#", "t.delay-00"))
+	return b
 }
 
 // The strangers that share the broker with a cascade.

@@ -1,4 +1,4 @@
-package plan_test
+package lifecycle_test
 
 import (
 	"context"
@@ -25,8 +25,8 @@ import (
 // After each change that succeeds, the broker has what a fresh create makes, the next plan is empty, and others have
 // their bindings. No message is lost, doubled or early. A change that fails loses none either, and succeeds later.
 //
-// It is to the model of a broker what TestRandomLifecycle of internal/acceptance is to RabbitMQ. With
-// -rapid.checks=5000, there are 30,000 sequences, in some minutes. Read lifecycle.make first.
+// The engine is the real one, and the broker is a model. TestRandomLifecycle of internal/acceptance does the like on
+// RabbitMQ. With -rapid.checks=5000, there are 30,000 sequences, in some minutes. Read lifecycle.make first.
 func TestLifecycle(t *testing.T) {
 	counts := map[string]int{}
 	for range 6 {
@@ -66,12 +66,12 @@ func TestRebuildBesideADamage(t *testing.T) {
 	before := plantest.Expand(t, c)
 	c.QueueName = "t.wait-%d"
 	after := plantest.Expand(t, c)
-	b := deployed(t, before)
-	shortenTTL(b, "t.unroutable")
+	b := plantest.Deployed(t, before)
+	plantest.ShortenTTL(b, "t.unroutable")
 	b.Messages["t.unroutable"] = 1
 	change := engine.Change{Before: before, After: after, Options: engine.Options{Rebuild: true}}
-	if isNew, err := b.Apply(change); !isNew || !plantest.IsRefusal(err) {
-		t.Errorf("new: %t, %v", isNew, err)
+	if result, err := b.Apply(change); !result.IsNew || !plantest.IsRefusal(err) {
+		t.Errorf("new: %t, %v", result.IsNew, err)
 	}
 	if left := b.Part(before.Minus(after)).Objects(); len(left) > 0 {
 		t.Errorf("left are %s", left)
@@ -236,7 +236,7 @@ func (l *lifecycle) damage(t *rapid.T) {
 	l.excuse()
 	l.settled[i] = false
 	desired := l.state[i].Topology
-	anyDamage(t, l.Broker, desired)
+	plantest.AnyDamage(t, l.Broker, desired)
 	for _, b := range l.Bindings.Where(func(b topology.Binding) bool { return l.isOthersFrom(desired, b) }) {
 		if b.RoutingKey == "x" {
 			l.foreign.Add(b)
@@ -524,12 +524,16 @@ func (l *lifecycle) make(t *rapid.T, i int, c engine.Change) error {
 		l.excuse()
 	}
 	l.hook(i, c)
-	isNew, err := l.Apply(c)
+	result, err := l.Apply(c)
 	l.Broker.Before, l.Broker.After = nil, nil
 	l.check(t)
 	l.met(what)
+	isNew := result.IsNew || c.Before.IsEmpty() && result.There != nil // what a create has left is in the state
 	t.Logf("%s at %d of %s: new %t, %v", what, i, c.Before.Entry+" to "+c.After.Entry, isNew, err)
 	l.keep(i, c, isNew, err)
+	if there := result.There; there != nil {
+		plantest.Same(t, *there, l.Part(*there), fmt.Sprintf("what a %s (%v) says is there", what, err))
+	}
 	if err == nil || isNew {
 		l.dropForeign(func(b topology.Binding) bool { return lost.Has(b) && !l.Bindings.Has(b) })
 	}
@@ -556,7 +560,7 @@ func (l *lifecycle) make(t *rapid.T, i int, c engine.Change) error {
 func (l *lifecycle) isLate(what string, c engine.Change, isNew bool, err error, b topology.Binding) bool {
 	isLast := what == "rebuild" && isNew && b.LeadsTo(topology.ToExchange, c.After.Entry) ||
 		what == "update" && l.damaged
-	if l.Bindings.Has(b) || !isLast || !errors.Is(err, errInjected) {
+	if l.Bindings.Has(b) || !isLast || !errors.Is(err, plantest.ErrInjected) {
 		return false
 	}
 	l.met("bindings of others lost by a late failure of a " + what)
@@ -659,7 +663,7 @@ func (l *lifecycle) hook(i int, c engine.Change) {
 			l.broken = true
 			l.excuse()
 		}
-		return errInjected
+		return plantest.ErrInjected
 	}
 	l.Broker.After = func(step plan.Step) {
 		if deletion, is := step.(plan.DeleteQueue); is {
@@ -748,7 +752,7 @@ func (l *lifecycle) succeeded(t *rapid.T, c engine.Change) {
 	}
 	there := l.Part(c.After)
 	maps.DeleteFunc(there.Bindings, func(b topology.Binding, _ struct{}) bool { return l.foreign.Has(b) })
-	same(t, there, fresh.Part(c.After), "after a "+nameOf(c))
+	plantest.Same(t, there, fresh.Part(c.After), "after a "+nameOf(c))
 	if next := plan.Repair(c.After, l.Actual(c.After)).Steps(); len(next) > 0 {
 		t.Fatalf("the next plan is %s", next)
 	}
@@ -762,21 +766,21 @@ func (l *lifecycle) failed(
 	_, refused := errors.AsType[engine.Errors](err)
 	_, owned := errors.AsType[*engine.OwnerError](err)
 	_, misread := errors.AsType[*plan.MisreadError](err)
-	isInjected := errors.Is(err, errInjected)
+	isInjected := errors.Is(err, plantest.ErrInjected)
 	switch {
 	case isInjected && l.broken:
 		l.met(what + " broken off")
 		l.dropForeign(func(b topology.Binding) bool { return !l.Bindings.Has(b) })
-	case refused || owned || misread:
+	case refused && !isNew || owned || misread: // of a rebuild that is done, they are why things are left
 		l.met(what + " refused before")
-		same(t, l.Snapshot(), before, "after the refusal of a "+what)
+		plantest.Same(t, l.Snapshot(), before, "after the refusal of a "+what)
 	case !isInjected && !plantest.IsRefusal(err):
 		t.Fatalf("a %s fails: %v", what, err)
 	case isNew:
 		l.met(what + " failed late")
 	case what == "rebuild" || what == "destroy":
 		l.met(what + " undone")
-		same(t, l.Snapshot(), before, fmt.Sprintf("after a %s: %v", what, err))
+		plantest.Same(t, l.Snapshot(), before, fmt.Sprintf("after a %s: %v", what, err))
 	default:
 		l.met(what + " failed")
 	}
@@ -792,5 +796,5 @@ func (l *lifecycle) compare(t *rapid.T) {
 		}
 	}
 	maps.Copy(want.Bindings, l.foreign)
-	same(t, l.Snapshot(), want, "of all")
+	plantest.Same(t, l.Snapshot(), want, "of all")
 }

@@ -1,4 +1,4 @@
-package plan_test
+package lifecycle_test
 
 import (
 	"fmt"
