@@ -19,9 +19,8 @@ import (
 )
 
 // The model of hand-overs: two addresses of a state, which may have the ladders x and y, on a broker in memory. It
-// goes through all states that plans, applies, failures and moves lead to, until no new one comes. The ledger, the
-// steps and their undo are the real ones. Which plan an operation takes repeats apply.go, create.go, update.go and
-// destroy.go of internal/engine, which ask a broker.
+// goes through all states that plans, applies, failures and moves lead to, until no new one comes. The ledger
+// and the engine are the real ones.
 
 // held is a ladder in a state: its name, the owner's mark, and the address of the ledger. The name is empty for none.
 type held struct{ name, owner, id string }
@@ -208,56 +207,16 @@ func (h *handovers) desired(one held) topology.Topology {
 	return h.ladders[one.name].WithOwner(one.owner)
 }
 
+// create has the engine create a ladder, or adopt it.
 func (h *handovers) create(b *plantest.Broker, made held, adopt bool) error {
-	desired := h.desired(made)
-	actual := b.Actual(desired)
-	for _, object := range topology.Existing(desired, actual) {
-		isDelivery := object.Name == topology.ExchangeObject(desired.Delivery)
-		if len(object.Differences) > 0 || !isDelivery && !adopt {
-			return &engine.ExistsError{}
-		}
-	}
-	todo := plan.Create(desired, actual, "mark")
-	if adopt {
-		todo = plan.TakeOver(desired, actual)
-	}
-	var done []plan.Step
-	b.After = func(step plan.Step) { done = append(done, step) }
-	err := b.Run(todo)
-	if b.After = nil; err != nil && len(done) > 0 {
-		err = errors.Join(err, b.Run(plan.UndoCreate(desired, done)))
-		if slices.ContainsFunc(done, func(step plan.Step) bool {
-			return step.Effect().Object == topology.ExchangeObject(desired.Delivery)
-		}) {
-			err = errors.Join(err, h.deleteDelivery(b, desired.Delivery))
-		}
-	}
+	_, err := b.Apply(engine.Change{After: h.desired(made), Options: engine.Options{Adopt: adopt}})
 	return err
-}
-
-// deleteDelivery deletes a delivery exchange that nobody uses.
-func (h *handovers) deleteDelivery(b *plantest.Broker, name string) error {
-	for _, q := range b.Queues {
-		if q.DeadLetterExchange() == name {
-			return nil
-		}
-	}
-	if err := b.Run(plan.DeleteShared(name, false)); !plantest.IsRefusal(err) {
-		return err
-	}
-	return nil
 }
 
 func (h *handovers) update(b *plantest.Broker, one held, adopt bool) error {
 	desired := h.desired(one)
-	actual := b.Actual(desired)
-	switch {
-	case adopt:
-		return b.Run(plan.TakeOver(desired, actual))
-	case desired.IsOfOthers(actual):
-		return &engine.OwnerError{}
-	}
-	return b.Run(plan.Repair(desired, actual))
+	_, err := b.Apply(engine.Change{Before: desired, After: desired, Options: engine.Options{Adopt: adopt}})
+	return err
 }
 
 func (h *handovers) destroy(b *plantest.Broker, one held) error {
@@ -265,13 +224,8 @@ func (h *handovers) destroy(b *plantest.Broker, one held) error {
 	if h.heedless {
 		desired.Owners = b.Part(desired).Owners
 	}
-	if desired.IsOfOthers(b.Part(desired)) {
-		return nil
-	}
-	if err := b.Run(b.Teardown(desired, plan.Guard{})); err != nil {
-		return err
-	}
-	return h.deleteDelivery(b, desired.Delivery)
+	_, err := b.Apply(engine.Change{Before: desired})
+	return err
 }
 
 // apply goes through all orders of the operations of both addresses, and all failures.
