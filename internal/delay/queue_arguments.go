@@ -78,8 +78,8 @@ func isWhole(value any) bool {
 // mostNumber is the largest number that an argument keeps on its way through JSON.
 const mostNumber = 1<<53 - 1
 
-// within are the whole numbers from least to most.
-func within(least, most int64) kind {
+// numbersBetween are the whole numbers from least to most.
+func numbersBetween(least, most int64) kind {
 	return kind{fmt.Sprintf("%d to %d", least, most), func(value any) bool {
 		n, is := value.(int64)
 		return is && least <= n && n <= most
@@ -94,17 +94,17 @@ var argumentTypes = map[string]struct {
 	can  kind
 }{
 	"x-dead-letter-strategy": {isText, Quorum, oneOf("at-least-once", "at-most-once")},
-	"x-delivery-limit":       {isNumber, Quorum, within(-mostNumber, mostNumber)},
-	"x-expires":              {isNumber, "", within(1, MaxTTL.Milliseconds())},
-	"x-max-length":           {isNumber, "", within(0, mostNumber)},
-	"x-max-length-bytes":     {isNumber, "", within(0, mostNumber)},
-	"x-max-priority":         {isNumber, Classic, within(0, math.MaxUint8)},
+	"x-delivery-limit":       {isNumber, Quorum, numbersBetween(-mostNumber, mostNumber)},
+	"x-expires":              {isNumber, "", numbersBetween(1, MaxTTL.Milliseconds())},
+	"x-max-length":           {isNumber, "", numbersBetween(0, mostNumber)},
+	"x-max-length-bytes":     {isNumber, "", numbersBetween(0, mostNumber)},
+	"x-max-priority":         {isNumber, Classic, numbersBetween(0, math.MaxUint8)},
 	"x-overflow":             {isText, "", oneOf("drop-head", "reject-publish", "reject-publish-dlx")},
 	"x-queue-leader-locator": {isText, "", oneOf("balanced", "client-local", "least-leaders", "min-masters",
 		"random")},
 	"x-queue-mode":                {isText, Classic, isText}, // RabbitMQ 4.3 takes any
-	"x-queue-version":             {isNumber, Classic, within(1, 2)},
-	"x-quorum-initial-group-size": {isNumber, Quorum, within(1, mostNumber)},
+	"x-queue-version":             {isNumber, Classic, numbersBetween(1, 2)},
+	"x-quorum-initial-group-size": {isNumber, Quorum, numbersBetween(1, mostNumber)},
 	"x-single-active-consumer":    {isFlag, "", isFlag},
 }
 

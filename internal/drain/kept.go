@@ -10,16 +10,16 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// Kept are the overdue messages of a queue: those that it keeps after their time.
-type Kept struct {
+// OverdueMessages are the overdue messages of a queue: those that it keeps after their time.
+type OverdueMessages struct {
 	Messages int64
 	// Since is a time by which there were some, without an end since then. It is zero if nobody knows one.
 	Since time.Time
 }
 
-// kept is how many messages of a queue that may keep some after their time are overdue, by one count of it. The others
+// overdueOf is how many messages of a queue that may keep some after their time are overdue, by one count of it. The others
 // are ready, delayed by the queue, or held by a consumer.
-func kept(messages, ready, delayed, consumers int64) int64 {
+func overdueOf(messages, ready, delayed, consumers int64) int64 {
 	if consumers > 0 {
 		return 0
 	}
@@ -28,15 +28,15 @@ func kept(messages, ready, delayed, consumers int64) int64 {
 
 // Overdue are the overdue messages of the queues of a state. It makes requests only where some may be. It makes one for
 // each queue, and those for their surroundings: exchanges, policies, bindings and receivers.
-func Overdue(ctx context.Context, vhost *rabbit.Vhost, state *rabbit.State) (map[string]Kept, error) {
-	found, overdue := map[string]int64{}, map[string]Kept{}
+func Overdue(ctx context.Context, vhost *rabbit.Vhost, state *rabbit.State) (map[string]OverdueMessages, error) {
+	found, overdue := map[string]int64{}, map[string]OverdueMessages{}
 	var queues []topology.Queue
 	for _, name := range slices.Sorted(maps.Keys(state.Queues)) {
 		s := state.Status[name]
 		if s.Messages == nil || s.Ready == nil || s.Consumers == nil {
 			continue
 		}
-		if n := kept(*s.Messages, *s.Ready, s.Delayed, *s.Consumers); n > 0 {
+		if n := overdueOf(*s.Messages, *s.Ready, s.Delayed, *s.Consumers); n > 0 {
 			found[name] = n
 			queues = append(queues, state.Queues[name])
 		}
@@ -54,7 +54,7 @@ func Overdue(ctx context.Context, vhost *rabbit.Vhost, state *rabbit.State) (map
 	})
 	for i, q := range queues {
 		if since, lasts := lasting(past[i], state.Status[q.Name].Delayed); lasts {
-			overdue[q.Name] = Kept{found[q.Name], since}
+			overdue[q.Name] = OverdueMessages{found[q.Name], since}
 		}
 	}
 	return overdue, err

@@ -63,7 +63,7 @@ func TestKept(t *testing.T) {
 		"one":                        {5, 3, 1, 0, 1},
 		"a consumer may hold them":   {7, 3, 1, 1, 0},
 	} {
-		if got := kept(test.messages, test.ready, test.delayed, test.consumers); got != test.want {
+		if got := overdueOf(test.messages, test.ready, test.delayed, test.consumers); got != test.want {
 			t.Errorf("%s: %d", name, got)
 		}
 	}
@@ -154,7 +154,7 @@ func TestOverdue(t *testing.T) {
 		counts[name] = counts["kept"]
 	}
 	found, err := Overdue(t.Context(), client.Vhost("v"), holding(counts))
-	want := map[string]Kept{"kept": {3, now.Add(-30 * time.Second)}}
+	want := map[string]OverdueMessages{"kept": {3, now.Add(-30 * time.Second)}}
 	if err != nil || !reflect.DeepEqual(found, want) {
 		t.Errorf("overdue are %v: %v", found, err)
 	}

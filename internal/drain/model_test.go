@@ -112,12 +112,12 @@ func TestEachFactCounts(t *testing.T) {
 	without := func(sc scenario, rules rules) scenario { sc.rules = &rules; return sc }
 	for name, sc := range map[string]scenario{
 		"delays by the queue": {natures: []nature{{stay: 3, delays: true}}, messages: 1, looks: 3,
-			rules: unknown(func(q *Queue) { q.Hides, q.DelaysItself = false, false })},
+			rules: unknown(func(q *Queue) { q.MayHide, q.DelaysItself = false, false })},
 		"delays by the queue, for a renewal": {natures: []nature{{stay: 24, delays: true, prompt: true}}, messages: 1,
 			looks: 5, destroys: true, publishes: 1, after: 8, ticks: 2, start: []message{{}},
 			rules: unknown(func(q *Queue) { q.DelaysItself = false })},
 		"overdue messages": {natures: []nature{{stay: 3, overdue: true}}, messages: 1, looks: 3,
-			rules: unknown(func(q *Queue) { q.Hides = false })},
+			rules: unknown(func(q *Queue) { q.MayHide = false })},
 		"short stays": {natures: []nature{{stay: 3}, {stay: 2}}, messages: 1, looks: 4, slow: 1,
 			rules: unknown(func(q *Queue) { q.Stay = time.Hour })},
 		"queues without a leader": {natures: []nature{{stay: 24}}, messages: 1, looks: 3, destroys: true, after: 8,

@@ -167,7 +167,7 @@ func (o *observation) depths(waiting []Count) []QueueDepth {
 		depths[i] = QueueDepth{
 			Name: c.Queue, Messages: c.Messages, Consumers: c.Consumers,
 			Delayed: c.Delayed, NextDelayed: c.NextDelayed, LastDelayed: c.LastDelayed,
-			Overdue: c.Kind == All && mayKeep && kept(c.Messages, c.ReadyOfAll, c.Delayed, c.Consumers) > 0,
+			Overdue: c.Kind == All && mayKeep && overdueOf(c.Messages, c.ReadyOfAll, c.Delayed, c.Consumers) > 0,
 		}
 	}
 	return depths

@@ -168,7 +168,7 @@ func (s Surroundings) Known(q topology.Queue, overAMQP bool, overdue map[string]
 	}
 	known.NeedsNoLeader = false
 	known.DelaysItself = s.mayDelay(q)
-	known.Hides = !overAMQP || overdue[q.Name] || known.DelaysItself || s.countsDeliveries(q)
+	known.MayHide = !overAMQP || overdue[q.Name] || known.DelaysItself || s.countsDeliveries(q)
 	if overAMQP {
 		known.Moves = Ready
 	}

@@ -123,10 +123,10 @@ func TestKnown(t *testing.T) {
 	for name, test := range map[string]struct{ known, want Queue }{
 		"quorum": {s.Known(q, true, nil), Queue{Name: "q", Stay: 10 * time.Millisecond, Moves: Ready}},
 		"keeps overdue messages": {s.Known(q, true, map[string]bool{"q": true}),
-			Queue{Name: "q", Stay: 10 * time.Millisecond, Moves: Ready, Hides: true}},
-		"no AMQP": {s.Known(q, false, nil), Queue{Name: "q", Stay: 10 * time.Millisecond, Moves: All, Hides: true}},
+			Queue{Name: "q", Stay: 10 * time.Millisecond, Moves: Ready, MayHide: true}},
+		"no AMQP": {s.Known(q, false, nil), Queue{Name: "q", Stay: 10 * time.Millisecond, Moves: All, MayHide: true}},
 		"counts deliveries": {once.Known(q, true, nil),
-			Queue{Name: "q", Stay: 10 * time.Millisecond, Moves: Ready, Hides: true}},
+			Queue{Name: "q", Stay: 10 * time.Millisecond, Moves: Ready, MayHide: true}},
 		"classic": {s.Known(forever, true, nil), Queue{Name: "end", Moves: All, NeedsNoLeader: true}},
 		"policies are unreadable": {Surroundings{Policies: policy.Unreadable}.Known(forever, true, nil),
 			Queue{Name: "end", Stay: time.Millisecond, Moves: All, NeedsNoLeader: true}},
@@ -172,11 +172,11 @@ func TestMayDelay(t *testing.T) {
 			q := topology.Queue{Name: "q", Arguments: topology.Arguments{"x-queue-type": "quorum"}}
 			maps.Copy(q.Arguments, test.arguments)
 			around := Surroundings{Version: test.version, Policies: test.policies}
-			if known := around.Known(q, true, nil); known.DelaysItself != test.want || test.want && !known.Hides {
+			if known := around.Known(q, true, nil); known.DelaysItself != test.want || test.want && !known.MayHide {
 				t.Errorf("known is %+v", known)
 			}
 			q.Arguments["x-queue-type"] = "classic"
-			if known := around.Known(q, true, nil); known.DelaysItself || known.Hides {
+			if known := around.Known(q, true, nil); known.DelaysItself || known.MayHide {
 				t.Errorf("of a classic queue, known is %+v", known)
 			}
 		})
@@ -189,7 +189,7 @@ func TestDeliveryLimit(t *testing.T) {
 		around := Surroundings{Version: "4.3.6",
 			Policies: policy.Policies{matching("q", topology.Arguments{"delivery-limit": limit})}}
 		q := topology.Queue{Name: "q", Arguments: topology.Arguments{"x-queue-type": "quorum"}}
-		if known := around.Known(q, true, nil); known.Hides != hides {
+		if known := around.Known(q, true, nil); known.MayHide != hides {
 			t.Errorf("with a limit of %d, known is %+v", limit, known)
 		}
 	}

@@ -47,16 +47,16 @@ func (p Proven) WithoutQueue(name string) Proven {
 	return p
 }
 
-// Hides tells whether the ready messages of a queue are not all that it may hold.
-func (p Proven) Hides(queue string) bool {
-	return slices.ContainsFunc(p.known, func(q Queue) bool { return q.Name == queue && q.Hides })
+// NeedsCountOfAll tells whether the ready messages of a queue are not all that it may hold.
+func (p Proven) NeedsCountOfAll(queue string) bool {
+	return slices.ContainsFunc(p.known, func(q Queue) bool { return q.Name == queue && q.MayHide })
 }
 
 // lastLook tells whether a look over AMQP finds a queue still empty, and whether its leader has to say so, too. The
 // count of all may be old: where a message was ready earlier on, those that it has as ready may have left.
 func (p Proven) lastLook(all, ready Count, filled bool) (isEmpty, needsLeader bool) {
 	isEmpty = (all.Messages == 0 || filled && all.Messages == all.ReadyOfAll) && isIdle(ready.Messages, ready.Consumers)
-	return isEmpty, isEmpty && !p.Hides(all.Queue)
+	return isEmpty, isEmpty && !p.NeedsCountOfAll(all.Queue)
 }
 
 func isIdle(ready, consumers int64) bool { return ready == 0 && consumers == 0 }

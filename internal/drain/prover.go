@@ -250,7 +250,7 @@ func (p *Prover) observe(ctx context.Context, c *counter, queues []topology.Queu
 		_, known.Filled = p.filled.Load(q.Name)
 		if isQuorum(q) {
 			o.ticks[q.Name] = &Ticks{}
-			if known.Hides {
+			if known.MayHide {
 				hiding = append(hiding, q.Name)
 			}
 		}

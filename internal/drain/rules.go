@@ -58,8 +58,8 @@ type Queue struct {
 	Stay time.Duration
 	// Moves is the kind that counts what moves through the queue.
 	Moves Kind
-	// Hides is set for a queue that may hold messages which are not ready: only a count of all proves it empty.
-	Hides bool
+	// MayHide is set for a queue that may hold messages which are not ready: only a count of all proves it empty.
+	MayHide bool
 	// DelaysItself is set for one that may delay a message by itself: it may be ready for no time at all.
 	DelaysItself bool
 	// NeedsNoLeader is set for a queue whose counts are exact without one: a classic queue.
@@ -73,8 +73,8 @@ type needs struct{ ready, leader, old, ticked bool }
 
 // needs says what the next round takes, by the count that is lacking: Ready if none is.
 func (q Queue) needs(lacks Kind) needs {
-	return needs{ready: q.Moves == Ready, leader: lacks == Leader, old: lacks == All && !q.Hides,
-		ticked: lacks == All || q.Hides && lacks != Leader}
+	return needs{ready: q.Moves == Ready, leader: lacks == Leader, old: lacks == All && !q.MayHide,
+		ticked: lacks == All || q.MayHide && lacks != Leader}
 }
 
 // Proof is what there is to prove.
@@ -153,7 +153,7 @@ func (p Proof) Judge(counts []Count) Verdict {
 		}
 		if kind, lacking := p.lacks(seen, since, proven); lacking {
 			v.Lacks[q.Name] = kind
-		} else if proven && !p.FirstLook && seen.hides() {
+		} else if proven && !p.FirstLook && seen.needsCountOfAll() {
 			last := countedAll(q, since, counts).Add(Settling)
 			left = slices.MaxFunc([]time.Time{left, last}, time.Time.Compare)
 		}
@@ -187,7 +187,7 @@ func (p Proof) lacks(seen queueCounts, settled time.Time, proven bool) (Kind, bo
 	switch {
 	case p.FirstLook:
 		return All, !seen.counted() || seen.doubtful() && seen.all.AsOf.IsZero()
-	case seen.hides():
+	case seen.needsCountOfAll():
 		return All, !proven || seen.all.AsOf.Before(settled)
 	case !seen.NeedsNoLeader:
 		return Leader, !proven || seen.leader.Before(settled)
@@ -353,8 +353,8 @@ func (s queueCounts) doubtful() bool {
 	return s.old.Messages > s.old.ReadyOfAll || s.old.ReadyOfAll > 0 && !s.Filled
 }
 
-// hides tells whether only a count of all proves the queue empty.
-func (s queueCounts) hides() bool { return s.Hides || s.consumed || s.doubtful() }
+// needsCountOfAll tells whether only a count of all proves the queue empty.
+func (s queueCounts) needsCountOfAll() bool { return s.MayHide || s.consumed || s.doubtful() }
 
 // anyStays tells whether one of the queues holds messages that neither a TTL nor a consumer takes out of it.
 func anyStays(queues []topology.Queue, waiting []QueueDepth) bool {

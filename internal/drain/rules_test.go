@@ -34,7 +34,7 @@ func consumed(c Count) Count { c.Consumers = 1; return c }
 
 func TestJudge(t *testing.T) {
 	plain := Queue{Name: "q", Moves: Ready, Stay: time.Hour}
-	hides := Queue{Name: "q", Moves: Ready, Stay: time.Hour, Hides: true}
+	hides := Queue{Name: "q", Moves: Ready, Stay: time.Hour, MayHide: true}
 	classic := Queue{Name: "q", Moves: All, Stay: time.Hour, NeedsNoLeader: true}
 	short := Queue{Name: "q", Moves: Ready, Stay: 50 * time.Millisecond}
 	filled := Queue{Name: "q", Moves: Ready, Stay: time.Hour, Filled: true}
@@ -87,17 +87,17 @@ func TestJudge(t *testing.T) {
 			ready("q", 0.2, 0), all(0.3, 1, 0)}, 1, false, false, 0, false},
 		"classic": {Proof{Queues: []Queue{classic}}, []Count{all(0, 0, 0), all(10, 0, 0)}, 0,
 			false, true, 0, false},
-		"no AMQP, had one": {Proof{Queues: []Queue{{Name: "q", Moves: All, Hides: true}}},
+		"no AMQP, had one": {Proof{Queues: []Queue{{Name: "q", Moves: All, MayHide: true}}},
 			[]Count{all(-1, 1, 1)}, 1, false, false, 0, false},
 		"no AMQP, had one, and no longer": {
-			Proof{Queues: []Queue{{Name: "q", Moves: All, Hides: true}}},
+			Proof{Queues: []Queue{{Name: "q", Moves: All, MayHide: true}}},
 			[]Count{all(-1, 1, 1), all(1, 0, 0), all(15, 0, 0)}, 0, false, true, 0, false,
 		},
 		"classic, holds one": {Proof{Queues: []Queue{classic}}, []Count{all(0, 1, 1)}, 1, false, false, 0,
 			false},
 		"glance": {Proof{Queues: []Queue{hides}, FirstLook: true}, append([]Count{all(-1, 0, 0)},
 			twice[:1]...), 0, false, true, 0, false},
-		"glance, no AMQP": {Proof{Queues: []Queue{{Name: "q", Moves: All, Hides: true}}, FirstLook: true},
+		"glance, no AMQP": {Proof{Queues: []Queue{{Name: "q", Moves: All, MayHide: true}}, FirstLook: true},
 			[]Count{all(-1, 0, 0)}, 0, false, true, 0, false},
 		"glance, classic": {Proof{Queues: []Queue{classic}, FirstLook: true}, []Count{all(0, 0, 0)}, 0, false, true, 0,
 			false},
@@ -235,7 +235,7 @@ func TestSince(t *testing.T) {
 		"looks in a row at a queue that delays messages": {0.5, 0.5, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			q := Queue{Name: "q", Moves: Ready, Stay: time.Second, Hides: true, DelaysItself: test.delaysItself}
+			q := Queue{Name: "q", Moves: Ready, Stay: time.Second, MayHide: true, DelaysItself: test.delaysItself}
 			var counts []Count
 			for s := 0.0; s <= 5; s += test.pause {
 				counts = append(counts, ready("q", s, 0))
@@ -275,8 +275,8 @@ func TestCountsFollowEachOther(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			proof := Proof{Began: began, NothingMoves: test.nothingMoves, Queues: []Queue{
-				{Name: "q", Moves: Ready, Stay: time.Hour, Hides: true},
-				{Name: "r", Moves: Ready, Stay: test.stay, Hides: true}}}
+				{Name: "q", Moves: Ready, Stay: time.Hour, MayHide: true},
+				{Name: "r", Moves: Ready, Stay: test.stay, MayHide: true}}}
 			var counts []Count
 			for s := 0.0; s < 1; s += 0.25 {
 				counts = append(counts, ready("q", s, 0), ready("r", s, 0))
@@ -292,7 +292,7 @@ func TestCountsFollowEachOther(t *testing.T) {
 
 // TestFirstLookTakesItsTime has a first look that goes on, with a count of all from before.
 func TestFirstLookTakesItsTime(t *testing.T) {
-	proof := Proof{Began: began, FirstLook: true, Queues: []Queue{{Name: "q", Moves: Ready, Hides: true}}}
+	proof := Proof{Began: began, FirstLook: true, Queues: []Queue{{Name: "q", Moves: Ready, MayHide: true}}}
 	counts := []Count{all(0, 0, 0)}
 	for s := 0.0; s < 1; s += 0.25 {
 		counts = append(counts, ready("q", s, 0))
@@ -304,8 +304,8 @@ func TestFirstLookTakesItsTime(t *testing.T) {
 
 // TestProvenHides tells of each queue of a proof whether its ready messages are all.
 func TestProvenHides(t *testing.T) {
-	proven := Proof{Queues: []Queue{{Name: "q", Hides: true}, {Name: "r"}}}.Proven(nil, Verdict{})
-	if !proven.Hides("q") || proven.Hides("r") || proven.Hides("s") {
+	proven := Proof{Queues: []Queue{{Name: "q", MayHide: true}, {Name: "r"}}}.Proven(nil, Verdict{})
+	if !proven.NeedsCountOfAll("q") || proven.NeedsCountOfAll("r") || proven.NeedsCountOfAll("s") {
 		t.Errorf("the proof is %+v", proven)
 	}
 }
@@ -330,9 +330,9 @@ func TestSlowBroker(t *testing.T) {
 
 // TestPause has a count of all that is missing, which no tick brings within a tenth of a second.
 func TestPause(t *testing.T) {
-	for _, q := range []Queue{{Name: "q", Moves: Ready}, {Name: "q", Moves: Ready, Hides: true}} {
+	for _, q := range []Queue{{Name: "q", Moves: Ready}, {Name: "q", Moves: Ready, MayHide: true}} {
 		want := Settling
-		if q.Hides {
+		if q.MayHide {
 			want = 250 * time.Millisecond
 		}
 		v := Proof{Queues: []Queue{q}, Began: began}.Judge([]Count{ready("q", 0, 0)})
@@ -396,10 +396,10 @@ func TestNeeds(t *testing.T) {
 		"nothing lacks, no AMQP":   {Queue{Moves: All}, Ready, needs{}},
 		"a leader lacks":           {Queue{Moves: Ready}, Leader, needs{ready: true, leader: true}},
 		"all lack":                 {Queue{Moves: Ready}, All, needs{ready: true, old: true, ticked: true}},
-		"hides, nothing lacks":     {Queue{Moves: Ready, Hides: true}, Ready, needs{ready: true, ticked: true}},
-		"hides, all lack":          {Queue{Moves: Ready, Hides: true}, All, needs{ready: true, ticked: true}},
-		"hides, all lack, no AMQP": {Queue{Moves: All, Hides: true}, All, needs{ticked: true}},
-		"hides, a leader lacks":    {Queue{Moves: Ready, Hides: true}, Leader, needs{ready: true, leader: true}},
+		"hides, nothing lacks":     {Queue{Moves: Ready, MayHide: true}, Ready, needs{ready: true, ticked: true}},
+		"hides, all lack":          {Queue{Moves: Ready, MayHide: true}, All, needs{ready: true, ticked: true}},
+		"hides, all lack, no AMQP": {Queue{Moves: All, MayHide: true}, All, needs{ticked: true}},
+		"hides, a leader lacks":    {Queue{Moves: Ready, MayHide: true}, Leader, needs{ready: true, leader: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := test.queue.needs(test.lacks); got != test.want {
@@ -411,7 +411,7 @@ func TestNeeds(t *testing.T) {
 
 // TestLastLook says when a queue is deleted after a look. What the look has seen in it would be lost.
 func TestLastLook(t *testing.T) {
-	proven := Proven{known: []Queue{{Name: "q"}, {Name: "hides", Hides: true}}}
+	proven := Proven{known: []Queue{{Name: "q"}, {Name: "hides", MayHide: true}}}
 	for name, test := range map[string]struct {
 		all, ready           Count
 		filled               bool

@@ -23,7 +23,7 @@ type Observation struct {
 	// Delivers are the bindings of the delivery exchange.
 	Delivers []topology.Binding
 	// Overdue are the messages that queues keep after their time.
-	Overdue map[string]drain.Kept
+	Overdue map[string]drain.OverdueMessages
 }
 
 // Observe reads a topology, and looks behind its delivery exchange. It makes one request for the bindings there, and

@@ -55,12 +55,12 @@ func (r *rebinding) create(ctx context.Context) (result Result, err error) {
 	}
 	state, done, err := r.bind(ctx, nil)
 	if err == nil {
-		result.There, result.IsNew, result.State = ofBindings(r.to), true, state
+		result.There, result.StartsFromAfter, result.State = ofBindings(r.to), true, state
 		return result, nil
 	}
 	undo := r.undo(ctx, done)
 	if undo != nil {
-		result.There, result.IsNew = ofBindings(r.to), true
+		result.There, result.StartsFromAfter = ofBindings(r.to), true
 	}
 	return result, &UnfinishedError{failure{err}, undo}
 }
@@ -82,7 +82,7 @@ func (r *rebinding) update(ctx context.Context) (result Result, err error) {
 	if state == nil {
 		return r.undoUpdate(ctx, result, done, err)
 	}
-	result.There, result.IsNew = ofBindings(r.to), true
+	result.There, result.StartsFromAfter = ofBindings(r.to), true
 	if err != nil { // All is done. To take the new binding back after an old answer of a node would leave none.
 		return result, &UnfinishedError{failure{err}, nil}
 	}
@@ -120,7 +120,7 @@ func (r *rebinding) undoUpdate(
 	if err != nil {
 		left = all
 	}
-	result.There, result.IsNew = ofBindings(left...), err == nil && made && !kept
+	result.There, result.StartsFromAfter = ofBindings(left...), err == nil && made && !kept
 	return result, &UnfinishedError{failure{cause}, err}
 }
 

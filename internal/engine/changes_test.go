@@ -160,8 +160,8 @@ func TestUpdatesThatFail(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), test.text) {
 				t.Fatal(err)
 			}
-			if result.IsNew != test.isNew || result.There == nil || !result.There.SameObjects(test.there) {
-				t.Errorf("new: %t, there is %v", result.IsNew, result.There)
+			if result.StartsFromAfter != test.isNew || result.There == nil || !result.There.SameObjects(test.there) {
+				t.Errorf("new: %t, there is %v", result.StartsFromAfter, result.There)
 			}
 			if _, err := w.apply(test.before, after, engine.Options{}); err != nil {
 				t.Errorf("the next update: %v", err)
@@ -178,7 +178,7 @@ func TestUpdateTakesOver(t *testing.T) {
 	before, after = before.WithOwner("b"), after.WithOwner("b")
 	is[*engine.OwnerError](t, second(w.apply(before, after, engine.Options{})))
 	result, err := w.apply(before, after, engine.Options{Adopt: true})
-	if err != nil || !result.IsNew || w.count(before.Extras(after)) > 0 {
+	if err != nil || !result.StartsFromAfter || w.count(before.Extras(after)) > 0 {
 		t.Error(result, err)
 	}
 	if there := w.all(after); len(there.Owners) != 1 || after.IsOfOthers(there) {
@@ -241,7 +241,7 @@ func TestBindingsOfOthersStay(t *testing.T) {
 				w.run(step)
 			}
 			result, err := w.apply(before, test.after, test.options)
-			if err != nil || !result.IsNew || !result.There.SameObjects(test.after) {
+			if err != nil || !result.StartsFromAfter || !result.There.SameObjects(test.after) {
 				t.Error(result, err)
 			}
 			w.mustBind("feed", feeds)
@@ -302,9 +302,9 @@ func TestRebuildToOtherNames(t *testing.T) {
 				t.Error(err)
 			}
 			there := *cmp.Or(result.There, &none)
-			if got := strings.Join(result.Users, ", "); result.IsNew != test.isNew || !there.SameObjects(test.there) ||
+			if got := strings.Join(result.Users, ", "); result.StartsFromAfter != test.isNew || !there.SameObjects(test.there) ||
 				got != test.users {
-				t.Errorf("new: %t, used by %q, there is beside it %v, missing %v", result.IsNew, got,
+				t.Errorf("new: %t, used by %q, there is beside it %v, missing %v", result.StartsFromAfter, got,
 					there.Minus(test.there), test.there.Minus(there))
 			}
 			if got := w.count(before.Minus(after)); got != test.left {

@@ -34,7 +34,7 @@ func (o *operation) create(ctx context.Context) (result Result, err error) {
 		}
 		return result, broken
 	}
-	return Result{There: &state.Topology, IsNew: true, State: state}, nil
+	return Result{There: &state.Topology, StartsFromAfter: true, State: state}, nil
 }
 
 // notCreated takes back what a create has made that failed.

@@ -280,9 +280,9 @@ func TestDestinationBrokenOff(t *testing.T) {
 			if result.There != nil {
 				left = result.There.Bindings
 			}
-			if want := topology.NewBindings(test.left...); !maps.Equal(left, want) || result.IsNew != test.isNew ||
+			if want := topology.NewBindings(test.left...); !maps.Equal(left, want) || result.StartsFromAfter != test.isNew ||
 				(unfinished.Undo != nil) != test.doubtful {
-				t.Errorf("left is %v, new %t: %v", left, result.IsNew, unfinished.Undo)
+				t.Errorf("left is %v, new %t: %v", left, result.StartsFromAfter, unfinished.Undo)
 			}
 			there, err := w.client.Vhost(w.vhost).BindingsFrom(t.Context(), "d")
 			if !test.doubtful && !maps.Equal(topology.NewBindings(there...), left) || err != nil {
@@ -317,8 +317,8 @@ func TestDestinationWithoutItsOld(t *testing.T) {
 				engine.Options{Named: before, Guard: plan.Guard{Force: true}}))
 			is[*engine.UnfinishedError](t, err)
 			isNew := len(want.Bindings) > 0
-			if result.IsNew != isNew || isNew && !maps.Equal(result.There.Bindings, want.Bindings) {
-				t.Errorf("left is %v, new %t", result.There, result.IsNew)
+			if result.StartsFromAfter != isNew || isNew && !maps.Equal(result.There.Bindings, want.Bindings) {
+				t.Errorf("left is %v, new %t", result.There, result.StartsFromAfter)
 			}
 			there, err := w.client.Vhost(w.vhost).BindingsFrom(t.Context(), "d")
 			if err != nil || !maps.Equal(topology.NewBindings(there...), want.Bindings) {
@@ -353,8 +353,8 @@ func TestDestinationThatGoes(t *testing.T) {
 				engine.Options{Named: old, Guard: plan.Guard{Force: true}}))
 			unfinished := as[*engine.UnfinishedError](t, err)
 			isUpdate := len(test.before.Bindings) > 0
-			if (result.There != nil) != isUpdate || result.IsNew != isUpdate || unfinished.Undo != nil {
-				t.Errorf("left is %v, new %t: %v", result.There, result.IsNew, unfinished.Undo)
+			if (result.There != nil) != isUpdate || result.StartsFromAfter != isUpdate || unfinished.Undo != nil {
+				t.Errorf("left is %v, new %t: %v", result.There, result.StartsFromAfter, unfinished.Undo)
 			}
 			if !test.withVhost && !strings.Contains(err.Error(), "another application removed it") {
 				t.Errorf("the error is %v", err)

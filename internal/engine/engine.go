@@ -82,8 +82,8 @@ func (c Change) isOfBindings() bool {
 type Result struct {
 	// There is what exists, or may, of both topologies, nil if nothing was changed, or nothing is left.
 	There *topology.Topology
-	// IsNew tells whether the next change has to start from the topology after, not from the one before.
-	IsNew bool
+	// StartsFromAfter tells whether the next change has to start from the topology after, not from the one before.
+	StartsFromAfter bool
 	// State is the broker's state at the end, nil if the change broke off before. That of a destination has what its
 	// exchange has bound, also after a destroy.
 	State *rabbit.State

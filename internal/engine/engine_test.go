@@ -352,11 +352,11 @@ func TestRebuild(t *testing.T) {
 	outcome, err := w.apply(before, desired, engine.Options{Rebuild: true})
 	is[*engine.NotRemovedError](t, err)
 	is[*drain.NotEmptyError](t, err)
-	if outcome.There != nil || outcome.IsNew {
+	if outcome.There != nil || outcome.StartsFromAfter {
 		t.Errorf("after a rebuild that was refused, there is %v", outcome)
 	}
 	outcome, err = w.apply(before, desired, engine.Options{Rebuild: true, Guard: plan.Guard{Force: true}})
-	if err != nil || !outcome.IsNew || !outcome.There.SameObjects(desired) {
+	if err != nil || !outcome.StartsFromAfter || !outcome.There.SameObjects(desired) {
 		t.Fatal(outcome, err)
 	}
 }
@@ -381,8 +381,8 @@ func TestRebuildThatIsBrokenOff(t *testing.T) {
 			outcome, err := engine.New(client).Apply(t.Context(),
 				w.change(before, desired, engine.Options{Rebuild: true}))
 			is[*engine.NotRemovedError](t, err)
-			if outcome.IsNew || (outcome.There == nil) != isUndone {
-				t.Fatalf("the state names %v, and is new: %t", outcome.There, outcome.IsNew)
+			if outcome.StartsFromAfter || (outcome.There == nil) != isUndone {
+				t.Fatalf("the state names %v, and is new: %t", outcome.There, outcome.StartsFromAfter)
 			}
 			if left := w.count(before.Extras(desired)); left != 1 {
 				t.Errorf("of the queue for unroutable messages, %d are there", left)
@@ -431,7 +431,7 @@ func TestUpdate(t *testing.T) {
 		t.Errorf("after an update that was refused, there is %v", outcome)
 	}
 	outcome, err = w.apply(before, desired, engine.Options{Guard: plan.Guard{Force: true}})
-	if err != nil || !outcome.IsNew || !outcome.State.SameObjects(desired) {
+	if err != nil || !outcome.StartsFromAfter || !outcome.State.SameObjects(desired) {
 		t.Fatal(outcome, err)
 	}
 	if left := w.count(before.Extras(desired)); left > 0 {
@@ -519,11 +519,11 @@ func TestDestination(t *testing.T) {
 	after := to("b", "orders")
 	result, err := rebind(before, after, engine.Options{})
 	is[*engine.NotVacantError](t, err)
-	if result.IsNew || result.There != nil {
+	if result.StartsFromAfter || result.There != nil {
 		t.Errorf("after an update that was refused, it has %v", result.There)
 	}
 	result, err = rebind(before, after, engine.Options{Guard: plan.Guard{Drain: time.Minute}})
-	if err != nil || !result.IsNew || !maps.Equal(result.State.Bindings, after.Bindings) {
+	if err != nil || !result.StartsFromAfter || !maps.Equal(result.State.Bindings, after.Bindings) {
 		t.Error(result, err)
 	}
 

@@ -44,7 +44,7 @@ func (o *operation) rebuild(ctx context.Context) (Result, error) {
 		return o.brokenOff(ctx, found, done, err)
 	}
 	users, err := o.deleteDeliveryBefore(ctx)
-	return Result{There: &state.Topology, IsNew: true, State: state, Users: users}, err
+	return Result{There: &state.Topology, StartsFromAfter: true, State: state, Users: users}, err
 }
 
 // readBound adds the bindings of others to objects that are to be torn down.
@@ -74,8 +74,8 @@ func (o *operation) brokenOff(
 	}
 	ctx, cancel := withTimeToUndo(ctx)
 	defer cancel()
-	result := o.left(ctx, found, done, cause)
-	if !result.IsNew {
+	result := o.thereAfterFailure(ctx, found, done, cause)
+	if !result.StartsFromAfter {
 		return result, cause
 	}
 	// The next operation does not know of the delivery exchange before.
@@ -84,8 +84,8 @@ func (o *operation) brokenOff(
 	return result, allErrors(cause, err)
 }
 
-// left is what there is after a failure.
-func (o *operation) left(ctx context.Context, found *rabbit.State, done []plan.Step, cause error) Result {
+// thereAfterFailure is what there is after a failure.
+func (o *operation) thereAfterFailure(ctx context.Context, found *rabbit.State, done []plan.Step, cause error) Result {
 	old, err := o.before.read(ctx)
 	if err != nil {
 		// Nobody can say what exists: the state names all that may. Nothing is declared before all is torn down. What
@@ -93,24 +93,24 @@ func (o *operation) left(ctx context.Context, found *rabbit.State, done []plan.S
 		there := plan.After(found.Topology, done)
 		var undo *UndoError
 		isBack := errors.As(cause, &undo) && slices.ContainsFunc(undo.Done, declares)
-		return Result{There: &there, IsNew: slices.ContainsFunc(done, declares) && !isBack}
+		return Result{There: &there, StartsFromAfter: slices.ContainsFunc(done, declares) && !isBack}
 	}
-	there, isNew := old.Topology, o.change.isNew(old.Topology)
+	there, startsFromAfter := old.Topology, o.change.leftNothingOfBefore(old.Topology)
 	state, err := o.after.read(ctx)
 	switch {
 	case err != nil:
 		there = plan.After(found.Topology, done)
-	case isNew:
+	case startsFromAfter:
 		there = state.Topology
 	default:
 		there = there.Union(state.Topology)
 	}
-	return Result{There: &there, IsNew: isNew}
+	return Result{There: &there, StartsFromAfter: startsFromAfter}
 }
 
-// isNew tells whether nothing is there of the topology before that is not as it is to be. The objects that a rebuild
+// leftNothingOfBefore tells whether nothing is there of the topology before that is not as it is to be. The objects that a rebuild
 // leaves do not count: they may be damaged, and all else new.
-func (c Change) isNew(there topology.Topology) bool {
+func (c Change) leftNothingOfBefore(there topology.Topology) bool {
 	there = there.Part(plan.Away(c.Before, c.After, true))
 	delete(there.Exchanges, c.Before.Delivery)
 	return there.SameObjects(c.After.Part(there))

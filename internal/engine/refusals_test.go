@@ -336,7 +336,7 @@ func TestNeeded(t *testing.T) {
 }
 
 // The state is that of the new topology once nothing is there that is only as it was before.
-func TestIsNew(t *testing.T) {
+func TestLeftNothingOfBefore(t *testing.T) {
 	before := parkingBy(simple(true), "own")
 	for name, test := range map[string]struct {
 		there, after topology.Topology
@@ -356,7 +356,7 @@ func TestIsNew(t *testing.T) {
 			"differs": {topology.Topology{Exchanges: map[string]topology.Exchange{"s": {Name: "s"}}}, before,
 			true},
 	} {
-		if got := (Change{Before: before, After: test.after}).isNew(test.there); got != test.want {
+		if got := (Change{Before: before, After: test.after}).leftNothingOfBefore(test.there); got != test.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
@@ -555,8 +555,8 @@ func TestWordsOfSteps(t *testing.T) {
 		}
 	}
 	one, other := errors.New("one"), errors.New("other")
-	if none, both := Refusals(nil).and(nil),
-		(Refusals{one}).and(other); none != nil || !errors.Is(Refusals(nil).and(one),
+	if none, both := Refusals(nil).joinedWith(nil),
+		(Refusals{one}).joinedWith(other); none != nil || !errors.Is(Refusals(nil).joinedWith(one),
 		one) || both.Error() != "one; other" {
 		t.Errorf("they are %v and %v", none, both)
 	}

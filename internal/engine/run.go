@@ -71,11 +71,11 @@ func (r *Runner) Run(ctx context.Context, steps plan.Plan) (done []plan.Step, er
 			return nil, err
 		}
 		if phase.Recreates == "" || !isRefusal(err) {
-			return done, refused.and(err)
+			return done, refused.joinedWith(err)
 		}
 		refused.errors = append(refused.errors, recreation{phase.Recreates, err, false})
 	}
-	return done, refused.and(nil)
+	return done, refused.joinedWith(nil)
 }
 
 // recreations are the refused ones, and the phases that were left out for their sake.
@@ -107,8 +107,8 @@ func (r *recreations) leaveOut(phase plan.Phase) (needs bool) {
 	return needs
 }
 
-// and is all of it with one more error, nil if there is none at all.
-func (r *recreations) and(err error) error {
+// joinedWith is all of it with one more error, nil if there is none at all.
+func (r *recreations) joinedWith(err error) error {
 	var all, needed Refusals
 	for _, refused := range r.errors {
 		if refused.isNeeded {
@@ -118,9 +118,9 @@ func (r *recreations) and(err error) error {
 		}
 	}
 	if len(needed) > 0 {
-		all = append(all, &LeftOutError{Err: needed.and(nil), Left: r.leftOut})
+		all = append(all, &LeftOutError{Err: needed.joinedWith(nil), Left: r.leftOut})
 	}
-	return all.and(err)
+	return all.joinedWith(err)
 }
 
 // isRefusal tells whether the broker is well and only keeps a step from losing something.

@@ -13,8 +13,8 @@ import (
 // is the failure that ended the plan, if there was one.
 type Refusals []error
 
-// and is the refusals with one more error, none if there is none at all.
-func (e Refusals) and(err error) error {
+// joinedWith is the refusals with one more error, none if there is none at all.
+func (e Refusals) joinedWith(err error) error {
 	if err != nil {
 		e = append(e, err)
 	}

@@ -20,7 +20,7 @@ func (o *operation) update(ctx context.Context) (result Result, err error) {
 		return result, err
 	}
 	added, retired := o.after.wanted.Extras(o.change.Before), o.before.wanted.Extras(o.after.wanted)
-	result.IsNew = len(added.Queues)+len(retired.Queues) > 0 // the state has to name all that there may be
+	result.StartsFromAfter = len(added.Queues)+len(retired.Queues) > 0 // the state has to name all that there may be
 	if len(retired.Queues) > 0 {
 		if o.after.wanted.IsOfOthers(found.Topology) {
 			retired.Owners = nil
@@ -37,10 +37,10 @@ func (o *operation) update(ctx context.Context) (result Result, err error) {
 	}
 	state, done, err := o.after.run(ctx, repair(o.after.wanted, found.Topology), found)
 	if state == nil {
-		result.There = o.after.left(ctx, found, done)
+		result.There = o.after.thereAfterFailure(ctx, found, done)
 		return result, err
 	}
-	return Result{There: &state.Topology, IsNew: true, State: state}, err
+	return Result{There: &state.Topology, StartsFromAfter: true, State: state}, err
 }
 
 // readForRepair adds what others have bound to objects that have to be recreated.
@@ -58,8 +58,8 @@ func (d *deployment) readForRepair(ctx context.Context) (*rabbit.State, error) {
 	return state, nil
 }
 
-// left is the topology that exists after a failure: the next plan shows the rest of the work.
-func (d *deployment) left(ctx context.Context, found *rabbit.State, done []plan.Step) *topology.Topology {
+// thereAfterFailure is the topology that exists after a failure: the next plan shows the rest of the work.
+func (d *deployment) thereAfterFailure(ctx context.Context, found *rabbit.State, done []plan.Step) *topology.Topology {
 	ctx, cancel := withTimeToUndo(ctx)
 	defer cancel()
 	if state, err := d.read(ctx); err == nil {

@@ -124,11 +124,11 @@ func (d *damages) missingObjects() {
 		if name == d.desired.Delivery {
 			repair += " Applications that had bound something to it have to do so again."
 		}
-		d.missing(topology.ExchangeObject(name), d.withoutExchange(name), repair)
+		d.missing(topology.ExchangeObject(name), d.effectOfMissingExchange(name), repair)
 		d.tell(d.from(name), d.into(topology.ToExchange, name))
 	}
 	for _, name := range d.MissingQueues {
-		d.missing(topology.QueueObject(name), d.withoutQueue(name), declaresAgain)
+		d.missing(topology.QueueObject(name), d.effectOfMissingQueue(name), declaresAgain)
 		d.tell(d.into(topology.ToQueue, name))
 	}
 }
@@ -139,7 +139,7 @@ func (d *damages) deliveryOfOthers() {
 	switch object := topology.ExchangeObject(name); {
 	case d.desired.Has(name) || name == "":
 	case have == "":
-		d.missing(object, d.withoutExchange(name),
+		d.missing(object, d.effectOfMissingExchange(name),
 			"Its owner has to declare it again: until then, an apply is refused.")
 		d.tell(d.into(topology.ToExchange, name))
 	case want != "" && have != want:
@@ -459,8 +459,8 @@ func (w ways) unroutedBefore(kind topology.DestinationType, name string) []strin
 	return fates
 }
 
-// withoutExchange is what a missing exchange does.
-func (w ways) withoutExchange(name string) string {
+// effectOfMissingExchange is what a missing exchange does.
+func (w ways) effectOfMissingExchange(name string) string {
 	switch name {
 	case w.desired.Entry:
 		return "publishers get an error"
@@ -471,8 +471,8 @@ func (w ways) withoutExchange(name string) string {
 		w.handedOn(name)...))
 }
 
-// withoutQueue is what a missing queue does.
-func (w ways) withoutQueue(name string) string {
+// effectOfMissingQueue is what a missing queue does.
+func (w ways) effectOfMissingQueue(name string) string {
 	messages, waited := ". Messages that need it ", "waited"
 	if !w.desired.Queues[name].Delays() {
 		messages, waited = ". Messages that would be parked ", "were parked"

@@ -14,8 +14,8 @@ func After(t topology.Topology, done []Step) topology.Topology {
 	return t
 }
 
-// without is the rest of the topology once the steps have removed something.
-func without(t topology.Topology, removed []Step) topology.Topology {
+// afterRemoval is the rest of the topology once the steps have removed something.
+func afterRemoval(t topology.Topology, removed []Step) topology.Topology {
 	t = t.Clone()
 	for _, step := range removed {
 		if effect := step.Effect(); effect.change != nil && !effect.Makes {

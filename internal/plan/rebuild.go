@@ -24,7 +24,7 @@ import (
 func Rebuild(before, after, actual topology.Topology, guard Guard) Plan {
 	t := newTeardown(partToRebuild(before, after), actual)
 	removal := t.removal(guard)
-	left := without(t.actual, removal.Steps())
+	left := afterRemoval(t.actual, removal.Steps())
 	wanted := after
 	wanted.Bindings = maps.Clone(after.Bindings)
 	recreated := RebuildsDelivery(before, after, actual)
@@ -154,7 +154,7 @@ func (u unbuild) plan(done []Step) Plan {
 	if u.recreated {
 		plan = append(plan, deleteUnbound(u.after.Delivery, After(topology.New(), built).Bindings)...)
 	}
-	plan = append(plan, restore(u.before, without(u.before, removed))...)
+	plan = append(plan, restore(u.before, afterRemoval(u.before, removed))...)
 	if declaresDelivery && !u.recreated {
 		plan = plan.then(DeleteExchange{Name: u.after.Delivery, IfUnused: true})
 	}

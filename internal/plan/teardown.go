@@ -229,7 +229,7 @@ func (t teardown) verifyOwner() []Step {
 func (t teardown) undoable(removal Plan) Plan {
 	for i := range removal {
 		removal[i].Undo = func(done []Step) Plan {
-			back := restore(t.actual, without(t.actual, done))
+			back := restore(t.actual, afterRemoval(t.actual, done))
 			if len(back) == 0 {
 				return nil
 			}

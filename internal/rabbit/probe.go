@@ -18,14 +18,14 @@ type Probe struct {
 	Exchange, RoutingKey string
 	// Delivery is the exchange at the end, and BindingKey the key under which it gives the message away.
 	Delivery, BindingKey string
-	// Within is how long the message may take.
-	Within time.Duration
+	// Timeout is how long the message may take.
+	Timeout time.Duration
 }
 
 // Probe sends the message, over AMQP, and returns how long it took to arrive. The queue that it arrives in is
 // exclusive: it goes with the connection. An error is an *Error.
 func (c *Client) Probe(ctx context.Context, p Probe) (took time.Duration, err error) {
-	ctx, cancel := context.WithTimeout(ctx, p.Within+amqpDialTime)
+	ctx, cancel := context.WithTimeout(ctx, p.Timeout+amqpDialTime)
 	defer cancel()
 	needs := fmt.Sprintf("a probe takes permissions to configure, write and read queues ^amq\\.gen-, to write "+
 		"exchange %q, and to read exchange %q", p.Exchange, p.Delivery)
@@ -55,7 +55,7 @@ func (p Probe) send(ctx context.Context, channel *amqp.Channel) (time.Duration, 
 		DeliveryMode: amqp.Persistent}); err != nil {
 		return 0, err
 	}
-	timeout := time.NewTimer(time.Until(began.Add(p.Within)))
+	timeout := time.NewTimer(time.Until(began.Add(p.Timeout)))
 	defer timeout.Stop()
 	select {
 	case _, open := <-arrivals:
@@ -75,7 +75,7 @@ func (p Probe) send(ctx context.Context, channel *amqp.Channel) (time.Duration, 
 	return 0, &Error{
 		NotArrived, fmt.Sprintf("receive the message that was sent through exchange %q in vhost %q", p.Exchange,
 			p.Vhost),
-		fmt.Sprintf("the broker took it, and it has not arrived after %s", plaintext.Duration(p.Within)),
+		fmt.Sprintf("the broker took it, and it has not arrived after %s", plaintext.Duration(p.Timeout)),
 		"terraform plan shows missing and damaged objects. The message itself is late, lost, or parked as " +
 			"unroutable, with the type rabbitmqdelay.probe",
 	}

@@ -174,9 +174,9 @@ func (t Topology) Part(want Topology) Topology {
 	if want.Delivery != "" { // the default exchange is direct, and nobody's delivery exchange
 		part.DeliveryType = t.Exchanges[want.Delivery].Type
 	}
-	part.Exchanges = within(t.Exchanges, want.Exchanges)
-	part.Queues = within(t.Queues, want.Queues)
-	part.Policies = within(t.Policies, want.Policies)
+	part.Exchanges = presentOf(t.Exchanges, want.Exchanges)
+	part.Queues = presentOf(t.Queues, want.Queues)
+	part.Policies = presentOf(t.Policies, want.Policies)
 	for b := range t.Bindings {
 		if part.Owns(b.Source) {
 			part.Bindings.Add(b)
@@ -190,8 +190,8 @@ func (t Topology) Part(want Topology) Topology {
 	return part
 }
 
-// within are those of the objects whose names the wanted ones have.
-func within[T any](objects, wanted map[string]T) map[string]T {
+// presentOf are those of the objects whose names the wanted ones have.
+func presentOf[T any](objects, wanted map[string]T) map[string]T {
 	part := map[string]T{}
 	for name := range wanted {
 		if object, exists := objects[name]; exists {

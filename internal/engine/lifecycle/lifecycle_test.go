@@ -70,8 +70,8 @@ func TestRebuildBesideADamage(t *testing.T) {
 	plantest.ShortenTTL(b, "t.unroutable")
 	b.Messages["t.unroutable"] = 1
 	change := engine.Change{Before: before, After: after, Options: engine.Options{Rebuild: true}}
-	if result, err := b.Apply(change); !result.IsNew || !plantest.IsRefusal(err) {
-		t.Errorf("new: %t, %v", result.IsNew, err)
+	if result, err := b.Apply(change); !result.StartsFromAfter || !plantest.IsRefusal(err) {
+		t.Errorf("new: %t, %v", result.StartsFromAfter, err)
 	}
 	if left := b.Part(before.Minus(after)).Objects(); len(left) > 0 {
 		t.Errorf("left are %s", left)
@@ -528,7 +528,7 @@ func (l *lifecycle) make(t *rapid.T, i int, c engine.Change) error {
 	l.Broker.Before, l.Broker.After = nil, nil
 	l.check(t)
 	l.met(what)
-	isNew := result.IsNew || c.Before.IsEmpty() && result.There != nil // what a create has left is in the state
+	isNew := result.StartsFromAfter || c.Before.IsEmpty() && result.There != nil // what a create has left is in the state
 	t.Logf("%s at %d of %s: new %t, %v", what, i, c.Before.Entry+" to "+c.After.Entry, isNew, err)
 	l.keep(i, c, isNew, err)
 	if there := result.There; there != nil {

@@ -174,7 +174,7 @@ func (d Destination) onTheirWay(verb string, err *engine.NotVacantError) diag.Di
 	return Error("Messages are on their way",
 		"The destination was not %s, and nothing is unbound. In vhost %q this stands:\n\n  %s\n\nMessages that wait "+
 			"for a delivery there may be for its address: nobody can tell without reading them. %s", past(verb),
-		d.Vhost, listed(plaintext.Texts(err.Gone, topology.BindingObject)), stillWait(notEmpty, d.Options.Guard,
+		d.Vhost, listed(plaintext.Texts(err.Gone, topology.BindingObject)), waitingText(notEmpty, d.Options.Guard,
 			func(string) bool { return false }, "unbinds at once: messages for the address then become unroutable. "+
 				"Where messages are always on their way, only force_destroy helps."))
 }

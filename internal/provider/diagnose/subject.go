@@ -332,7 +332,7 @@ func (s Subject) opensEntry(step plan.Step) bool {
 func (s Subject) holdsMessages(verb string, err *drain.NotEmptyError, of topology.Topology) diag.Diagnostic {
 	parks := func(queue string) bool { return !of.Queues[queue].Delays() }
 	return Error(title(s.Kind)+" holds messages", "The %s was not %s, and nothing of it is gone. %s", s, past(verb),
-		stillWait(err, s.Options.Guard, parks, "deletes the messages."))
+		waitingText(err, s.Options.Guard, parks, "deletes the messages."))
 }
 
 // leftStanding says why a delivery exchange is still there.

@@ -38,7 +38,7 @@ func TestStillWait(t *testing.T) {
 	} {
 		parks := func(queue string) bool { return queue == apart.Name }
 		err := &drain.NotEmptyError{Queues: is.queues}
-		if got := stillWait(err, is.guard, parks, "deletes the messages."); got != is.want {
+		if got := waitingText(err, is.guard, parks, "deletes the messages."); got != is.want {
 			t.Errorf("%s: it says\n%s\nand not\n%s", name, got, is.want)
 		}
 	}

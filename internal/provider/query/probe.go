@@ -89,7 +89,7 @@ func readProbe(ctx context.Context, client *rabbit.Client, m *probeModel) (diags
 	if err == nil {
 		took, err = client.Probe(ctx, rabbit.Probe{
 			Vhost: subject.Vhost, Exchange: subject.Desired.Entry, RoutingKey: key, Delivery: found.DeliveryExchange,
-			BindingKey: binding, Within: due + tolerance,
+			BindingKey: binding, Timeout: due + tolerance,
 		})
 	}
 	if err != nil {

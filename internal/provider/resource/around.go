@@ -176,7 +176,7 @@ func aroundAttributes[C any](words aroundWords, p tfvalue.Position, of func(*C) 
 				MarkdownDescription: say(fmt.Sprintf("The bindings of the KIND by source exchange, and then by "+
 					"routing key: `queue <name>` or `exchange <name>`. More than %d equal words of a key are one "+
 					"word: `*×5.1.#` is `*.*.*.*.*.1.#`. A binding that the KIND does not declare has `<routing key> "+
-					"-> queue <name>` in place of the key, and is `%s`.", tfvalue.MostAtAGlance, tfvalue.Foreign))},
+					"-> queue <name>` in place of the key, and is `%s`.", tfvalue.MostEqualWords, tfvalue.Foreign))},
 			Show: func(r *attribute.Resolved[C], there topology.Topology, _ attr.Value) attr.Value {
 				return r.Bindings(there)
 			},

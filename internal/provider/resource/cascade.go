@@ -64,7 +64,7 @@ var cascades = &kind[delay.Config]{
 	parseID: parseEntryID("orders.d.h.m.s"), checkIdentity: checkEntryIdentity, find: findTopology[delay.Config],
 	prepare: prepareTopology[delay.Config], say: sayOfTopology[delay.Config],
 	remember: rememberTopology[delay.Config], read: readTopology[delay.Config],
-	complete: keepDeliveryType,
+	complete: planDeliveryType,
 	look:     lookAtTopology[delay.Config], lookAtDestroy: lookAtTopologyDestroy[delay.Config],
 }
 

@@ -211,7 +211,7 @@ func destinationName(x attribute.Resolved[delay.Destination]) string {
 func sayOfDestination(
 	_ context.Context, r *managed[delay.Destination], c *change[delay.Destination], result engine.Result, err error,
 ) (diags diag.Diagnostics) {
-	_, has := c.left(result)
+	_, has := c.stateAfter(result)
 	d := diagnose.Destination{Vhost: c.engine.Vhost, Binding: bindingOf(c.is.Desired), Options: c.engine.Options}
 	stays := d
 	stays.Binding = bindingOf(has.Desired)
@@ -243,9 +243,9 @@ func sayOfDestination(
 // have got further than the state says.
 func readDestination(
 	ctx context.Context, r *managed[delay.Destination], x attribute.Resolved[delay.Destination], state attribute.Values,
-	kept privateState,
+	private privateState,
 ) (there *topology.Topology, diags diag.Diagnostics) {
-	all, mark, diags := own(ctx, r, kept, x, state)
+	all, mark, diags := own(ctx, r, private, x, state)
 	if diags.HasError() {
 		return nil, diags
 	}
@@ -265,7 +265,7 @@ func readDestination(
 		return nil, d.Gone(bound)
 	}
 	there = &topology.Topology{Bindings: topology.NewBindings(found...)}
-	diags.Append(keepOwner(ctx, kept, d.Vhost, mark, there.Bindings)...)
+	diags.Append(saveOwner(ctx, private, d.Vhost, mark, there.Bindings)...)
 	diags.Append(d.LeftBehind(importid.Bindings(d.Vhost, found[1:]))...)
 	diags.Append(d.Overlaps(bound.Where(func(b topology.Binding) bool { return !slices.Contains(found[1:], b) }))...)
 	beyond, err := engine.LookBeyond(ctx, vhost, d.Binding, bound.Sorted())
@@ -322,7 +322,7 @@ func checkDestinationIdentity(id attribute.Values) string {
 
 // findDestination looks for a binding, whoever made it: the plain one if there is one, else the only one with a mark.
 func findDestination(
-	ctx context.Context, r *managed[delay.Destination], id attribute.Values, kept privateState,
+	ctx context.Context, r *managed[delay.Destination], id attribute.Values, private privateState,
 ) (found delay.Destination, diags diag.Diagnostics) {
 	b := place(id)
 	d := diagnose.Destination{Vhost: id.Text("vhost"), Binding: b}
@@ -346,6 +346,6 @@ func findDestination(
 	if err != nil {
 		return found, diag.Diagnostics{d.Failed("import", err)}
 	}
-	diags.Append(keepOwner(ctx, kept, d.Vhost, taken[0].DestinationMark(), topology.NewBindings(taken...))...)
+	diags.Append(saveOwner(ctx, private, d.Vhost, taken[0].DestinationMark(), topology.NewBindings(taken...))...)
 	return found, diags
 }

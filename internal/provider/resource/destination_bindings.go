@@ -54,11 +54,11 @@ type owner struct {
 // private state if the provider's process ends in the middle of an apply (Terraform 1.11.4). The binding is then the
 // only one with a mark, if there is one alone.
 func own(
-	ctx context.Context, r *managed[delay.Destination], kept privateState, x attribute.Resolved[delay.Destination],
+	ctx context.Context, r *managed[delay.Destination], private privateState, x attribute.Resolved[delay.Destination],
 	state attribute.Values,
 ) (all []topology.Binding, mark string, diags diag.Diagnostics) {
 	o := owner{Mark: rand.Text()}
-	isKept, diags := getPrivate(ctx, kept, ownerKey, &o)
+	isKept, diags := getPrivate(ctx, private, ownerKey, &o)
 	if b := bindingOf(x.Desired); !isKept && r.Connection.IsKnown() {
 		there, err := r.Connection.Client.Vhost(x.Config.Vhost).BindingsFrom(ctx, b.Source)
 		marked := topology.NewBindings(there...).Where(
@@ -81,9 +81,9 @@ func own(
 	return all, o.Mark, diags
 }
 
-// keepOwner notes which of the bindings that are there are the destination's own.
-func keepOwner(
-	ctx context.Context, kept privateState, vhost, mark string, there topology.Bindings,
+// saveOwner notes which of the bindings that are there are the destination's own.
+func saveOwner(
+	ctx context.Context, private privateState, vhost, mark string, there topology.Bindings,
 ) diag.Diagnostics {
 	o := owner{Mark: mark}
 	for b := range there {
@@ -91,7 +91,7 @@ func keepOwner(
 			o.Plain = importid.Binding(vhost, b)
 		}
 	}
-	return setPrivate(ctx, kept, ownerKey, o)
+	return setPrivate(ctx, private, ownerKey, o)
 }
 
 // prepareDestination has all bindings of the destination before the change, and marks the one after it.
@@ -115,7 +115,7 @@ func prepareDestination(
 
 // rememberOwner is what the private state keeps after a create or an update.
 func rememberOwner(ctx context.Context, c *change[delay.Destination], result engine.Result) diag.Diagnostics {
-	return keepOwner(ctx, c.private, c.engine.Vhost, bindingOf(c.engine.After).DestinationMark(),
+	return saveOwner(ctx, c.private, c.engine.Vhost, bindingOf(c.engine.After).DestinationMark(),
 		result.There.Bindings)
 }
 

@@ -110,8 +110,8 @@ func place(v attribute.Values) topology.Binding {
 	return b
 }
 
-// glance is how long a plan waits for a broker, which may not be there yet.
-const glance = 3 * time.Second
+// destinationLookTimeout is how long a plan waits for a broker, which may not be there yet.
+const destinationLookTimeout = 3 * time.Second
 
 // checkNames checks the names of a plan: by what else is planned, and by the broker if it answers. Names that have not
 // changed are not asked for. A quorum queue behind classic delay queues is, in every plan: they may have changed.
@@ -134,7 +134,7 @@ func checkNames(
 		return diags
 	}
 	c := &change[delay.Destination]{after: maps.Clone(plan), private: p.req.Private}
-	timeout := glance
+	timeout := destinationLookTimeout
 	if p.state != nil && samePlace(p.state, plan) {
 		c.before, timeout = p.state, lookTimeout
 	}

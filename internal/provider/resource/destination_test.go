@@ -42,8 +42,8 @@ func (k keptInMemory) SetKey(_ context.Context, key string, value []byte) diag.D
 // one that was imported.
 func TestDestinationKnowsItsOwn(t *testing.T) {
 	r := &managed[delay.Destination]{kind: destinations}
-	sides := func(kept privateState, before, after attribute.Values) (bindings [2][]topology.Binding) {
-		c := &change[delay.Destination]{before: before, after: after, private: kept}
+	sides := func(private privateState, before, after attribute.Values) (bindings [2][]topology.Binding) {
+		c := &change[delay.Destination]{before: before, after: after, private: private}
 		if diags := r.resolve(t.Context(), c); diags.HasError() {
 			t.Fatal(diags)
 		}
@@ -66,7 +66,7 @@ func TestDestinationKnowsItsOwn(t *testing.T) {
 	}
 	plain := created[0].Plain()
 	imported := keptInMemory{}
-	keepOwner(t.Context(), imported, "/", mark, topology.NewBindings(plain, created[0]))
+	saveOwner(t.Context(), imported, "/", mark, topology.NewBindings(plain, created[0]))
 	if both := []topology.Binding{plain, created[0]}; !slices.Equal(sides(imported, a, nil)[0], both) {
 		t.Errorf("destroyed is not %v", both)
 	}

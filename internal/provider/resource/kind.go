@@ -39,7 +39,7 @@ type kind[C any] struct {
 	parseID       func(id string) (attribute.Values, error)
 	checkIdentity func(id attribute.Values) string
 	// find reads the configuration of what has an identity off the broker.
-	find func(ctx context.Context, r *managed[C], id attribute.Values, kept privateState) (C, diag.Diagnostics)
+	find func(ctx context.Context, r *managed[C], id attribute.Values, private privateState) (C, diag.Diagnostics)
 	// recognize reads the configuration of what has an entry exchange off the broker.
 	recognize func(ctx context.Context, look recognize.Lookup, vhost, entry string) (C, error)
 	// beside says what an import leaves out or assumes, by all that the vhost has. Nil is for nothing.
@@ -52,7 +52,7 @@ type kind[C any] struct {
 	say      func(ctx context.Context, r *managed[C], c *change[C], result engine.Result, err error) diag.Diagnostics
 	remember func(ctx context.Context, c *change[C], result engine.Result) diag.Diagnostics
 	// read looks what there is of a state: nil if all is gone.
-	read func(ctx context.Context, r *managed[C], x attribute.Resolved[C], state attribute.Values, kept privateState) (
+	read func(ctx context.Context, r *managed[C], x attribute.Resolved[C], state attribute.Values, private privateState) (
 		there *topology.Topology, diags diag.Diagnostics)
 	// complete plans what depends on the state, which is nil for a create.
 	complete func(plan, state attribute.Values)
@@ -85,9 +85,9 @@ type change[C any] struct {
 	owner string
 }
 
-// left are the state after a change with this result, and what it stands for.
-func (c *change[C]) left(result engine.Result) (attribute.Values, attribute.Resolved[C]) {
-	if c.before != nil && !result.IsNew {
+// stateAfter are the state after a change with this result, and what it stands for.
+func (c *change[C]) stateAfter(result engine.Result) (attribute.Values, attribute.Resolved[C]) {
+	if c.before != nil && !result.StartsFromAfter {
 		return c.before, c.had
 	}
 	return c.after, c.gets

@@ -59,7 +59,7 @@ var ladders = &kind[delay.LadderConfig]{
 	parseID: parseEntryID("retry.entry"), checkIdentity: checkEntryIdentity, find: findTopology[delay.LadderConfig],
 	prepare: prepareTopology[delay.LadderConfig], say: sayOfTopology[delay.LadderConfig],
 	remember: rememberTopology[delay.LadderConfig], read: readTopology[delay.LadderConfig],
-	beside: besideLadder, complete: keepDeliveryType, twoWays: takesTwoWays, checkTogether: checkDeliversToQueue,
+	beside: besideLadder, complete: planDeliveryType, twoWays: takesTwoWays, checkTogether: checkDeliversToQueue,
 	keys: func(c delay.LadderConfig) map[string]string { return delay.Ladder(c).Keys() },
 	look: func(ctx context.Context, r *managed[delay.LadderConfig], p planning[delay.LadderConfig]) {
 		lookAtTopology(ctx, r, p)

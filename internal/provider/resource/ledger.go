@@ -14,12 +14,12 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// keepAddress has the private data know their address.
-func keepAddress(ctx context.Context, kept privateState) (id string, diags diag.Diagnostics) {
-	isKept, diags := getPrivate(ctx, kept, addressKey, &id)
+// ensureAddressID has the private data know their address.
+func ensureAddressID(ctx context.Context, private privateState) (id string, diags diag.Diagnostics) {
+	isKept, diags := getPrivate(ctx, private, addressKey, &id)
 	if !isKept {
 		id = rand.Text()
-		diags.Append(setPrivate(ctx, kept, addressKey, id)...)
+		diags.Append(setPrivate(ctx, private, addressKey, id)...)
 	}
 	return id, diags
 }
@@ -33,7 +33,7 @@ func (r *managed[C]) note(ctx context.Context, p planning[C]) (diags diag.Diagno
 	a := connection.Address{Goes: p.plan == nil}
 	a.Adopts = p.plan != nil && !p.plan["adopt"].Equal(types.BoolValue(false)) // which may not be known
 	if p.state != nil && p.plan != nil {
-		a.ID, diags = keepAddress(ctx, p.resp.Private)
+		a.ID, diags = ensureAddressID(ctx, p.resp.Private)
 	} else {
 		_, diags = getPrivate(ctx, p.req.Private, addressKey, &a.ID)
 	}

@@ -174,7 +174,7 @@ func (r *managed[C]) write(ctx context.Context, c *change[C]) (state attribute.V
 	if result.There == nil || c.after == nil {
 		return nil, diags
 	}
-	state, _ = c.left(result)
+	state, _ = c.stateAfter(result)
 	diags.Append(r.kind.SetActual(state, *result.There)...)
 	diags.Append(r.kind.remember(ctx, c, result)...)
 	return state, diags

@@ -17,10 +17,10 @@ import (
 // private state yet. Terraform loses it if the provider's process ends in the middle of an apply (1.11.4). Then it is
 // the mark that is on the broker.
 func (r *managed[C]) owner(
-	ctx context.Context, kept privateState, v attribute.Values,
+	ctx context.Context, private privateState, v attribute.Values,
 ) (owner string, diags diag.Diagnostics) {
-	_, diags = getPrivate(ctx, kept, ownerKey, &owner)
-	counted, _ := kept.GetKey(ctx, inFlightKey)
+	_, diags = getPrivate(ctx, private, ownerKey, &owner)
+	counted, _ := private.GetKey(ctx, inFlightKey)
 	if owner != "" || counted != nil || r.kind.recognize == nil || !r.Connection.IsKnown() {
 		return owner, diags
 	}
@@ -64,7 +64,7 @@ func newOwner() string {
 // rememberTopology notes the owner's mark of a cascade or ladder that there is, or may be, after a change. It notes
 // which damages the state has.
 func rememberTopology[C any](ctx context.Context, c *change[C], result engine.Result) diag.Diagnostics {
-	_, has := c.left(result)
+	_, has := c.stateAfter(result)
 	diags := setPrivate(ctx, c.private, ownerKey, c.owner)
 	return append(diags,
 		setPrivate(ctx, c.private, damagesKey, health.Keys(health.Damages(has.Desired, *result.There, nil)))...)

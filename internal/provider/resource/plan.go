@@ -49,7 +49,7 @@ func (r *managed[C]) ModifyPlan(
 	}
 	if p.state != nil {
 		r.kind.KeepEqual(plan, p.state)
-		resp.Diagnostics.Append(diagnose.ConfigErrors(r.followKept(plan, config, p.state))...)
+		resp.Diagnostics.Append(diagnose.ConfigErrors(r.computeFromKept(plan, config, p.state))...)
 	}
 	if r.kind.complete != nil {
 		r.kind.complete(plan, p.state)
@@ -73,8 +73,8 @@ func (r *managed[C]) ModifyPlan(
 	resp.Diagnostics.Append(<-found...)
 }
 
-// followKept plans what follows from values that the plan keeps in place of the configured ones.
-func (r *managed[C]) followKept(plan, config, state attribute.Values) delay.Errors {
+// computeFromKept plans what follows from values that the plan keeps in place of the configured ones.
+func (r *managed[C]) computeFromKept(plan, config, state attribute.Values) delay.Errors {
 	kept := maps.Clone(config)
 	for name, value := range config {
 		if !value.IsNull() {

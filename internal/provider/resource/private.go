@@ -29,8 +29,8 @@ type privateState interface {
 }
 
 // getPrivate reads what a key has into value, and tells whether it has something.
-func getPrivate(ctx context.Context, kept privateState, key string, value any) (found bool, diags diag.Diagnostics) {
-	text, diags := kept.GetKey(ctx, key)
+func getPrivate(ctx context.Context, private privateState, key string, value any) (found bool, diags diag.Diagnostics) {
+	text, diags := private.GetKey(ctx, key)
 	if len(text) == 0 {
 		return false, diags
 	}
@@ -40,7 +40,7 @@ func getPrivate(ctx context.Context, kept privateState, key string, value any) (
 	return true, diags
 }
 
-func setPrivate(ctx context.Context, kept privateState, key string, value any) diag.Diagnostics {
+func setPrivate(ctx context.Context, private privateState, key string, value any) diag.Diagnostics {
 	text, _ := json.Marshal(value) // all values here have one
-	return kept.SetKey(ctx, key, text)
+	return private.SetKey(ctx, key, text)
 }

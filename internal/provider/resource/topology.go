@@ -91,13 +91,13 @@ func findTopology[C any](
 
 // readTopology reads the objects of a cascade or ladder, and says in what they differ.
 func readTopology[C any](
-	ctx context.Context, r *managed[C], x attribute.Resolved[C], state attribute.Values, kept privateState,
+	ctx context.Context, r *managed[C], x attribute.Resolved[C], state attribute.Values, private privateState,
 ) (there *topology.Topology, diags diag.Diagnostics) {
-	address, diags := keepAddress(ctx, kept)
-	owner, more := r.owner(ctx, kept, state)
+	address, diags := ensureAddressID(ctx, private)
+	owner, more := r.owner(ctx, private, state)
 	diags.Append(more...)
 	if owner != "" {
-		diags.Append(setPrivate(ctx, kept, ownerKey, owner)...)
+		diags.Append(setPrivate(ctx, private, ownerKey, owner)...)
 	}
 	if diags.HasError() {
 		return nil, diags
@@ -116,7 +116,7 @@ func readTopology[C any](
 	damages := health.Damages(x.Desired, found.Topology, found.Status)
 	diags.Append(s.Drift(damages)...)
 	diags.Append(s.Warnings(found.Findings)...)
-	diags.Append(setPrivate(ctx, kept, damagesKey, health.Keys(damages))...)
-	diags.Append(setPrivate(ctx, kept, inFlightKey, diagnose.CountWaiting(x.Desired, found.State))...)
+	diags.Append(setPrivate(ctx, private, damagesKey, health.Keys(damages))...)
+	diags.Append(setPrivate(ctx, private, inFlightKey, diagnose.CountWaiting(x.Desired, found.State))...)
 	return &found.Topology, diags
 }

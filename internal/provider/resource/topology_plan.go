@@ -67,8 +67,8 @@ func (p planning[C]) withoutUnitsThatFollow(altered path.Paths) path.Paths {
 	return slices.DeleteFunc(altered, path.Root("units").Equal)
 }
 
-// keepDeliveryType plans the type of a delivery exchange of which any will do: what it was, if it is the same one.
-func keepDeliveryType(plan, state attribute.Values) {
+// planDeliveryType plans the type of a delivery exchange of which any will do: what it was, if it is the same one.
+func planDeliveryType(plan, state attribute.Values) {
 	const name = "delivery_exchange_type"
 	switch before := state[name]; {
 	case !plan[name].IsNull() || plan["delivery_exchange"].IsNull():

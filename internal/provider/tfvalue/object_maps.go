@@ -243,8 +243,8 @@ func (m ObjectMaps) Bindings(t topology.Topology) types.Map {
 	return types.MapValueMust(BindingsType, values)
 }
 
-// MostAtAGlance is how many equal words people count at a glance.
-const MostAtAGlance = 4
+// MostEqualWords is how many equal words people count at a glance.
+const MostEqualWords = 4
 
 // shortKey writes more equal words in a row as one: "*×22.0×5.1.#" has 29 words.
 func shortKey(routingKey string) string {
@@ -255,7 +255,7 @@ func shortKey(routingKey string) string {
 		for next < len(words) && words[next] == words[i] {
 			next++
 		}
-		if n := next - i; n > MostAtAGlance {
+		if n := next - i; n > MostEqualWords {
 			short = append(short, words[i]+"×"+strconv.Itoa(n))
 		} else {
 			short = append(short, words[i:next]...)
