@@ -192,3 +192,17 @@ func (d *deployment) checkTakeover(state *rabbit.State) error {
 	}
 	return &TakeoverError{topology.Object{Name: topology.ExchangeObject(name), Differences: differences}}
 }
+
+// checkStanding refuses a delivery exchange that would be left standing, because others use it, and is not as wanted.
+func (o *operation) checkStanding(ctx context.Context) error {
+	name := o.after.wanted.Delivery
+	have, had := o.change.Options.Own.Exchanges[name]
+	want, owned := o.after.wanted.Exchanges[name]
+	if !had || !owned || have.Equal(want) {
+		return nil
+	}
+	if users, err := o.after.vhost.Bound(ctx, name); err == nil && len(users) > 0 {
+		return &StandingError{name, users}
+	}
+	return nil
+}

@@ -83,9 +83,3 @@ func (d *deployment) undoCreate(ctx context.Context, done []plan.Step) (*topolog
 func (d *deployment) declaresDelivery(step plan.Step) bool {
 	return declares(step) && step.Effect().Object == topology.ExchangeObject(d.wanted.Delivery)
 }
-
-// declares tells whether the step declares an object, or sets a policy.
-func declares(step plan.Step) bool {
-	_, binds := step.(plan.Bind)
-	return step.Effect().Makes && !binds
-}

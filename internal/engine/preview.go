@@ -83,20 +83,6 @@ func (o *operation) previewCreate(ctx context.Context, found *rabbit.State) (ref
 	return previewPermissions(ctx, o.after.vhost, o.after.wanted)
 }
 
-// checkStanding refuses a delivery exchange that would be left standing, because others use it, and is not as wanted.
-func (o *operation) checkStanding(ctx context.Context) error {
-	name := o.after.wanted.Delivery
-	have, had := o.change.Options.Own.Exchanges[name]
-	want, owned := o.after.wanted.Exchanges[name]
-	if !had || !owned || have.Equal(want) {
-		return nil
-	}
-	if users, err := o.after.vhost.Bound(ctx, name); err == nil && len(users) > 0 {
-		return &StandingError{name, users}
-	}
-	return nil
-}
-
 // previewOthers lists the bindings of others that go with the objects of the topology before.
 func (o *operation) previewOthers(ctx context.Context) (problems []Problem) {
 	away := plan.Away(o.change.Before, o.change.After, o.change.Options.Rebuild)

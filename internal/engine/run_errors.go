@@ -115,3 +115,9 @@ func objects(steps []plan.Step) string {
 	}
 	return strings.Join(names, ", ")
 }
+
+// declares tells whether the step declares an object, or sets a policy.
+func declares(step plan.Step) bool {
+	_, binds := step.(plan.Bind)
+	return step.Effect().Makes && !binds
+}

@@ -87,29 +87,3 @@ func (o *objects) entryNear(name string) string {
 	}
 	return ""
 }
-
-// entryAbove is the entry of the cascade that the keys of an exchange show it to be a level of. It is empty if there is
-// none. With units, those above can be days, hours, minutes, seconds and milliseconds.
-func (o *objects) entryAbove(name string) string {
-	hops, above := o.hops(name)
-	for level := 0; len(hops) > 0 && level+above < delay.MaxLevels; level++ {
-		for _, format := range exchangeFormats(name, level) {
-			entry := format.Name(level + above)
-			if c, err := o.cascade(entry); err == nil && c.Levels == level+above+1 && c.Exchange(level) == name {
-				return entry
-			}
-		}
-	}
-	if len(hops) == 0 {
-		return ""
-	}
-	for _, lower := range unitLayouts(name) {
-		for _, longer := range extended(lower, above) {
-			entry := longer.Exchange(longer.Levels - 1)
-			if c, err := o.cascade(entry); err == nil && c.Exchange(lower.Levels-1) == name {
-				return entry
-			}
-		}
-	}
-	return ""
-}

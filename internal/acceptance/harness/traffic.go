@@ -21,9 +21,9 @@ import (
 // rabbit_fifo, 3.10 to 4.3). A message that comes in the middle of one is due at its beginning.
 func BrokerTime() time.Time { return time.Now().Truncate(time.Millisecond) }
 
-// Least is the least time that a message with a delay takes. RabbitMQ waits by the clock of Erlang, which runs up to 1 %
-// faster or slower while it approaches the clock of the machine (Erlang/OTP, Time and Time Correction). After a pause of
-// a virtual machine, all messages of a run came 0.4 % early.
+// Least is the least time that a message with a delay takes. A quorum queue on 3.10 waits by the clock of Erlang. That
+// runs up to 1 % faster or slower while it approaches the clock of the machine (Erlang/OTP, Time and Time Correction).
+// After a pause of a virtual machine, all messages of a run came 0.4 % early.
 func Least(d time.Duration) time.Duration { return d - d/100 }
 
 // Traffic is a stream of messages through a cascade that outlives its connections. Publishers with confirms and
