@@ -77,12 +77,14 @@ func AnyLoss(t *rapid.T, b *Broker, desired topology.Topology) {
 	}
 }
 
+// SetType gives an exchange another type.
 func SetType(b *Broker, exchange, to string) {
 	e := b.Exchanges[exchange]
 	e.Type = to
 	b.Exchanges[exchange] = e
 }
 
+// ShortenTTL gives a queue another TTL.
 func ShortenTTL(b *Broker, queue string) {
 	q := b.Queues[queue]
 	q.Arguments = maps.Clone(q.Arguments)

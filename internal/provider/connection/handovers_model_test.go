@@ -209,13 +209,24 @@ func (h *handovers) desired(one held) topology.Topology {
 
 // create has the engine create a ladder, or adopt it.
 func (h *handovers) create(b *plantest.Broker, made held, adopt bool) error {
-	_, err := b.Apply(engine.Change{After: h.desired(made), Options: engine.Options{Adopt: adopt}})
-	return err
+	return h.write(b, engine.Change{After: h.desired(made), Options: engine.Options{Adopt: adopt}})
 }
 
 func (h *handovers) update(b *plantest.Broker, one held, adopt bool) error {
 	desired := h.desired(one)
-	_, err := b.Apply(engine.Change{Before: desired, After: desired, Options: engine.Options{Adopt: adopt}})
+	return h.write(b, engine.Change{Before: desired, After: desired, Options: engine.Options{Adopt: adopt}})
+}
+
+// write makes a change. What others own, it takes over if it adopts, and leaves alone otherwise.
+func (h *handovers) write(b *plantest.Broker, c engine.Change) error {
+	isOfOthers := c.After.IsOfOthers(b.Part(c.After))
+	_, err := b.Apply(c)
+	if isOfOthers && err == nil && !c.Options.Adopt {
+		h.Errorf("%s is changed, which others own", c.After.Entry)
+	}
+	if owners := b.Part(c.After).Owners; err == nil && c.Options.Adopt && !maps.Equal(owners, c.After.Owners) {
+		h.Errorf("%s is adopted, and its owners are %v", c.After.Entry, owners)
+	}
 	return err
 }
 
