@@ -227,7 +227,7 @@ func (o oldView) mustLoseNothing(t *testing.T) (isStruck bool) {
 	return a.Proxy.HasStruck()
 }
 
-// takeOver has another owner make the same, or adopt what is there.
+// takeOver has another owner make the same, or adopt the objects that are there.
 func (o oldView) takeOver(a *harness.Trial) *harness.Protocol {
 	other, given := harness.NewProtocolOf(a.T, o.TypeName, a.Broker, nil), a.Given
 	if o.Verb != "create" {

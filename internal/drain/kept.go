@@ -17,8 +17,8 @@ type OverdueMessages struct {
 	Since time.Time
 }
 
-// overdueOf is how many messages of a queue that may keep some after their time are overdue, by one count of it. The others
-// are ready, delayed by the queue, or held by a consumer.
+// overdueOf is how many messages of a queue that may keep some after their time are overdue, by one count of it. The
+// others are ready, delayed by the queue, or held by a consumer.
 func overdueOf(messages, ready, delayed, consumers int64) int64 {
 	if consumers > 0 {
 		return 0

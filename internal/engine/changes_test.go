@@ -302,8 +302,8 @@ func TestRebuildToOtherNames(t *testing.T) {
 				t.Error(err)
 			}
 			there := *cmp.Or(result.There, &none)
-			if got := strings.Join(result.Users, ", "); result.StartsFromAfter != test.isNew || !there.SameObjects(test.there) ||
-				got != test.users {
+			if got := strings.Join(result.Users, ", "); result.StartsFromAfter != test.isNew ||
+				!there.SameObjects(test.there) || got != test.users {
 				t.Errorf("new: %t, used by %q, there is beside it %v, missing %v", result.StartsFromAfter, got,
 					there.Minus(test.there), test.there.Minus(there))
 			}

@@ -280,8 +280,8 @@ func TestDestinationBrokenOff(t *testing.T) {
 			if result.There != nil {
 				left = result.There.Bindings
 			}
-			if want := topology.NewBindings(test.left...); !maps.Equal(left, want) || result.StartsFromAfter != test.isNew ||
-				(unfinished.Undo != nil) != test.doubtful {
+			if want := topology.NewBindings(test.left...); !maps.Equal(left, want) ||
+				result.StartsFromAfter != test.isNew || (unfinished.Undo != nil) != test.doubtful {
 				t.Errorf("left is %v, new %t: %v", left, result.StartsFromAfter, unfinished.Undo)
 			}
 			there, err := w.client.Vhost(w.vhost).BindingsFrom(t.Context(), "d")

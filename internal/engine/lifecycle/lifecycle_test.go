@@ -528,7 +528,8 @@ func (l *lifecycle) make(t *rapid.T, i int, c engine.Change) error {
 	l.Broker.Before, l.Broker.After = nil, nil
 	l.check(t)
 	l.met(what)
-	isNew := result.StartsFromAfter || c.Before.IsEmpty() && result.There != nil // what a create has left is in the state
+	// What a create has left is in the state.
+	isNew := result.StartsFromAfter || c.Before.IsEmpty() && result.There != nil
 	t.Logf("%s at %d of %s: new %t, %v", what, i, c.Before.Entry+" to "+c.After.Entry, isNew, err)
 	l.keep(i, c, isNew, err)
 	if there := result.There; there != nil {

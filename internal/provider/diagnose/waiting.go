@@ -149,8 +149,8 @@ func (f fate) of(waits Waiting, guard plan.Guard) string {
 	return text
 }
 
-// waitingText says which messages an apply has met that was refused, and the ways out. Parks tells which queue is that of
-// unroutable messages, and forced is what force_destroy does.
+// waitingText says which messages an apply has met that was refused, and the ways out. Parks tells which queue is that
+// of unroutable messages, and forced is what force_destroy does.
 func waitingText(err *drain.NotEmptyError, guard plan.Guard, parks func(queue string) bool, forced string) string {
 	var delayed, byQueue, overdue, parked bool
 	lines := make([]string, len(err.Queues))

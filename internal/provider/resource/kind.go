@@ -52,8 +52,9 @@ type kind[C any] struct {
 	say      func(ctx context.Context, r *managed[C], c *change[C], result engine.Result, err error) diag.Diagnostics
 	remember func(ctx context.Context, c *change[C], result engine.Result) diag.Diagnostics
 	// read looks what there is of a state: nil if all is gone.
-	read func(ctx context.Context, r *managed[C], x attribute.Resolved[C], state attribute.Values, private privateState) (
-		there *topology.Topology, diags diag.Diagnostics)
+	read func(
+		ctx context.Context, r *managed[C], x attribute.Resolved[C], state attribute.Values, private privateState,
+	) (there *topology.Topology, diags diag.Diagnostics)
 	// complete plans what depends on the state, which is nil for a create.
 	complete func(plan, state attribute.Values)
 	// twoWays tells whether a change in place may double messages. Nil is for never.
