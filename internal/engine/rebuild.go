@@ -108,8 +108,8 @@ func (o *operation) thereAfterFailure(ctx context.Context, found *rabbit.State, 
 	return Result{There: &there, StartsFromAfter: startsFromAfter}
 }
 
-// leftNothingOfBefore tells whether nothing is there of the topology before that is not as it is to be. The objects that
-// a rebuild leaves do not count: they may be damaged, and all else new.
+// leftNothingOfBefore tells whether nothing is there of the topology before that is not as it is to be. The objects
+// that a rebuild leaves do not count: they may be damaged, and all else new.
 func (c Change) leftNothingOfBefore(there topology.Topology) bool {
 	there = there.Part(plan.Away(c.Before, c.After, true))
 	delete(there.Exchanges, c.Before.Delivery)
