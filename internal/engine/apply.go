@@ -77,7 +77,8 @@ func (e *Engine) Preview(ctx context.Context, c Change) []Problem {
 	switch {
 	case err != nil && o.isCreate():
 		return e.unusable(ctx, err)
-	case c.Options.Replaces && rabbit.IsKind(err, rabbit.VhostNotFound), rabbit.IsKind(err, rabbit.Forbidden):
+	case c.Options.Replaces && rabbit.IsKind(err, rabbit.VhostNotFound),
+		rabbit.IsKind(err, rabbit.Forbidden) && !rabbit.IsBarred(err):
 		refusal = err
 	}
 	problems := o.problems

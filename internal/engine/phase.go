@@ -7,9 +7,16 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 )
 
-// phase runs steps at the same time, as many as there may be requests and as the broker can take. If one fails, those
-// that run are finished, and no other begins. If several fail, the error is that of the first.
+// phase is an attempt of which only the steps that had an effect count.
 func (r *Runner) phase(ctx context.Context, steps []plan.Step) (done []plan.Step, err error) {
+	done, _, err = r.attempt(ctx, steps)
+	return done, err
+}
+
+// attempt runs steps at the same time, as many as there may be requests and as the broker can take. If one fails, those
+// that run are finished, and no other begins. If several fail, the error is that of the first. Done are the steps that
+// had an effect, or may have had one, and finished those that ended without an error.
+func (r *Runner) attempt(ctx context.Context, steps []plan.Step) (done, finished []plan.Step, err error) {
 	var (
 		mutex    sync.Mutex
 		workers  sync.WaitGroup
@@ -32,7 +39,9 @@ func (r *Runner) phase(ctx context.Context, steps []plan.Step) (done []plan.Step
 				changed, failure := r.do(ctx, steps[i])
 				mutex.Lock()
 				effects[i] = changed
-				if failure != nil && (err == nil || i < failedAt) {
+				if failure == nil {
+					finished = append(finished, steps[i])
+				} else if err == nil || i < failedAt {
 					err, failedAt = failure, i
 				}
 				mutex.Unlock()
@@ -45,5 +54,5 @@ func (r *Runner) phase(ctx context.Context, steps []plan.Step) (done []plan.Step
 			done = append(done, step)
 		}
 	}
-	return done, err
+	return done, finished, err
 }

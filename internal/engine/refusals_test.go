@@ -561,6 +561,11 @@ func TestWordsOfSteps(t *testing.T) {
 		t.Errorf("they are %v and %v", none, both)
 	}
 	gone := &UndoError{Err: &rabbit.Error{Kind: rabbit.Timeout}, Undo: &rabbit.Error{Kind: rabbit.Timeout, Op: "undo"}}
+	gone.Left = []plan.Step{plan.Bind{}}
+	if text := gone.Detail(); !strings.Contains(text, "Not all bindings ") {
+		t.Error(text)
+	}
+	gone.Left = append(gone.Left, queue)
 	if text := gone.Detail(); strings.Contains(text, "undo") || !strings.Contains(text, "could not be brought back") {
 		t.Error(text)
 	}

@@ -57,9 +57,9 @@ func (r *Runner) Run(ctx context.Context, steps plan.Plan) (done []plan.Step, er
 		if refused.has(phase.Recreates) || refused.leaveOut(phase) {
 			continue
 		}
-		changed, err := r.phase(ctx, phase.Steps)
+		changed, finished, err := r.attempt(ctx, phase.Steps)
 		if err != nil && phase.GoesOn {
-			changed, err = r.goOn(ctx, phase.Steps, err)
+			changed, err = r.goOn(ctx, phase.Steps, finished, err)
 		}
 		done = append(done, changed...)
 		if err == nil {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
@@ -88,8 +89,10 @@ func (e *UndoError) Detail() string {
 	text := rabbit.Describe(e.Err).Detail() + "\n\n"
 	if back := objects(e.Done); back != "" {
 		text += fmt.Sprintf("Of what had been removed before, this is there again: %s. ", back)
-	} else {
+	} else if slices.ContainsFunc(e.Left, declares) {
 		text += "The objects that had been removed before could not be brought back. "
+	} else {
+		text += "Not all bindings that went with objects could be made again. "
 	}
 	text += "These steps are left to do:\n\n  " + plaintext.Join(e.Left, "\n  ", plan.Step.String)
 	if rabbit.SameCause(e.Err, e.Undo) {

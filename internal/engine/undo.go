@@ -48,12 +48,17 @@ func (r *Runner) undo(
 	return false, &undo
 }
 
-// goOn does the steps of a phase that has failed as far as possible. It does all of them: those that are done change
-// nothing.
-func (r *Runner) goOn(ctx context.Context, steps []plan.Step, failure error) (done []plan.Step, err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
-	defer cancel()
-	left, err := r.asFarAsPossible(ctx, steps)
+// goOn does the steps of a phase that are not finished, as far as possible. It does not ask again where the broker is
+// away: the step that failed has waited for it.
+func (r *Runner) goOn(
+	ctx context.Context, steps, finished []plan.Step, failure error,
+) (done []plan.Step, err error) {
+	left, err := stepsWithout(steps, finished), failure
+	if ctx.Err() != nil || mayGoOn(failure) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+		defer cancel()
+		left, err = r.asFarAsPossible(ctx, left)
+	}
 	done = stepsWithout(steps, left)
 	if err == nil {
 		return done, nil

@@ -20,7 +20,7 @@ import (
 // others that lead to objects of the topology before. It also holds those of a delivery exchange that RebuildsDelivery.
 //
 // If a step fails, the plan removes its new objects, while they are empty, and restores the topology before. Once the
-// new entry is open nothing is undone, and the plan goes on with what can be done.
+// new entry is open nothing is undone. What can be bound of others' exchanges to the entry is bound then.
 func Rebuild(before, after, actual topology.Topology, guard Guard) Plan {
 	t := newTeardown(partToRebuild(before, after), actual)
 	removal := t.removal(guard)
@@ -53,13 +53,8 @@ func Rebuild(before, after, actual topology.Topology, guard Guard) Plan {
 	// Who may not bind it again learns so before anything is closed.
 	plan := append(t.checkFirst(guard, removal.Steps()).then(again...), t.undoable(removal)...)
 	u := unbuild{before: t.actual, removal: removal.Steps(), after: after, recreated: recreated}
-	opened := build.opens(after.Entry)
-	for i := range build {
-		if i <= opened {
-			build[i].Undo = u.plan
-		} else if build[i].Recreates == "" {
-			build[i].GoesOn = true
-		}
+	for i, opened := 0, build.opens(after.Entry); i <= opened; i++ {
+		build[i].Undo = u.plan
 	}
 	return append(plan, build...)
 }

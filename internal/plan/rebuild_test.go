@@ -389,6 +389,43 @@ func TestRebuildProvesThatItMayBindAgain(t *testing.T) {
 	}
 }
 
+// A rebuild that cannot open the new entry is taken back. One that cannot make a binding of others again, once the
+// entry is open, makes all else and names that binding.
+func TestRebuildThatCannotBind(t *testing.T) {
+	c := delay.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true}
+	before := plantest.Expand(t, c)
+	c.QueueName = "other-%02d"
+	after := plantest.Expand(t, c)
+	fed := topologytest.ToExchange(plantest.Feed, "entry.#", after.Entry)
+	opens := after.Bindings.Where(func(b topology.Binding) bool {
+		return b.Source == after.Entry && b.LeadsInto(after.Queues)
+	})[0]
+	for _, binding := range []topology.Binding{opens, fed} {
+		r := rebuilt{before: before, after: after, broker: plantest.Deployed(t, before)}
+		want := r.broker.Snapshot()
+		if binding == fed {
+			want = r.expected()
+			delete(want.Bindings, fed)
+		}
+		refused := plan.Bind{Binding: binding}
+		closed := false
+		r.broker.Before = func(step plan.Step) error {
+			if _, deletes := step.(plan.DeleteExchange); deletes {
+				closed = true
+			}
+			if closed && step == plan.Step(refused) {
+				return plantest.ErrInjected
+			}
+			return nil
+		}
+		err := r.broker.Run(r.broker.Rebuild(before, after, plan.Guard{}))
+		if !errors.Is(err, plantest.ErrInjected) || binding == fed && !strings.Contains(err.Error(), refused.String()) {
+			t.Errorf("got %v", err)
+		}
+		plantest.Same(t, r.broker.Snapshot(), want, "without "+refused.String())
+	}
+}
+
 // An application that binds its queue to the delivery exchange at any moment finds its binding there afterwards. The
 // rebuild succeeds, or it fails and brings back what others had bound before.
 func TestRebuildLosesNoBinding(t *testing.T) {

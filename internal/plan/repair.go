@@ -153,7 +153,7 @@ func (d repair) add() Plan {
 	for _, group := range upwards(d.desired, intoNew) {
 		plan = plan.then(bind(group)...)
 	}
-	return plan.then(policies...).then(entry...).then(marks...).then(fromEntry...).then(intoEntry...)
+	return plan.then(policies...).then(entry...).then(marks...).then(fromEntry...).goingOn(intoEntry...)
 }
 
 // upwards groups bindings by their exchanges, the lowest first. Made in this order, and removed in the reverse one,

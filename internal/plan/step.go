@@ -36,8 +36,8 @@ type Phase struct {
 	// Needs names objects without which the phase would do harm. The phase is left out where it is refused to recreate
 	// one of them. In an undo, it is left out where it is refused to declare one of them or to bind it onwards.
 	Needs []string
-	// GoesOn is set where the phase makes bindings again that no later plan knows of. After a failure, and after the
-	// operation was canceled, all steps are tried that may still succeed.
+	// GoesOn is set where the phase makes bindings again that no later plan may know of. After a failure, and after the
+	// operation was canceled, all its steps are tried that may still succeed.
 	GoesOn bool
 }
 

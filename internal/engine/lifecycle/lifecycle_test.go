@@ -237,19 +237,24 @@ func (l *lifecycle) damage(t *rapid.T) {
 	l.settled[i] = false
 	desired := l.state[i].Topology
 	plantest.AnyDamage(t, l.Broker, desired)
-	for _, b := range l.Bindings.Where(func(b topology.Binding) bool { return l.isOthersFrom(desired, b) }) {
-		if b.RoutingKey == "x" {
-			l.foreign.Add(b)
-		} else {
-			delete(l.Bindings, b) // it would take messages
-		}
-	}
+	l.leaveToOthers(desired)
 	for _, name := range sorted(desired.Queues) {
 		if _, exists := l.Queues[name]; !exists {
 			l.gone(name, true)
 		}
 	}
 	l.dropForeign(func(b topology.Binding) bool { return !l.Bindings.Has(b) })
+}
+
+// leaveToOthers has the bindings of a shared entry that are others', but for those that would take messages.
+func (l *lifecycle) leaveToOthers(t topology.Topology) {
+	for _, b := range l.Bindings.Where(func(b topology.Binding) bool { return l.isOthersFrom(t, b) }) {
+		if b.RoutingKey == "x" {
+			l.foreign.Add(b)
+		} else {
+			delete(l.Bindings, b)
+		}
+	}
 }
 
 // isOthersFrom tells whether a binding of a shared entry is others'.
@@ -519,6 +524,9 @@ func (l *lifecycle) destroy(t *rapid.T, i int, had *held) error {
 func (l *lifecycle) make(t *rapid.T, i int, c engine.Change) error {
 	t.Helper()
 	what := nameOf(c)
+	if c.After.Shared && !c.Before.IsEmpty() && !c.Before.Shared {
+		l.leaveToOthers(c.After) // damages until now
+	}
 	before, lost := l.Snapshot(), l.takesAlong(c)
 	if c.Options.Guard.Force {
 		l.excuse()
@@ -532,9 +540,7 @@ func (l *lifecycle) make(t *rapid.T, i int, c engine.Change) error {
 	isNew := result.StartsFromAfter || c.Before.IsEmpty() && result.There != nil
 	t.Logf("%s at %d of %s: new %t, %v", what, i, c.Before.Entry+" to "+c.After.Entry, isNew, err)
 	l.keep(i, c, isNew, err)
-	if there := result.There; there != nil {
-		plantest.Same(t, *there, l.Part(*there), fmt.Sprintf("what a %s (%v) says is there", what, err))
-	}
+	l.names(t, what, c, result, err)
 	if err == nil || isNew {
 		l.dropForeign(func(b topology.Binding) bool { return lost.Has(b) && !l.Bindings.Has(b) })
 	}
@@ -547,7 +553,6 @@ func (l *lifecycle) make(t *rapid.T, i int, c engine.Change) error {
 	} else {
 		l.failed(t, what, before, isNew, err)
 	}
-	l.dropForeign(func(b topology.Binding) bool { return l.isLate(what, c, isNew, err, b) })
 	for b := range l.foreign {
 		if !l.Bindings.Has(b) {
 			t.Fatalf("after a %s (%v), a binding of others is gone: %s", what, err, b.Describe())
@@ -556,16 +561,20 @@ func (l *lifecycle) make(t *rapid.T, i int, c engine.Change) error {
 	return err
 }
 
-// isLate tells whether a binding of others is gone because the last phase of a rebuild or of a recreation failed. That
-// phase was to make it again. Nobody knows it any more.
-func (l *lifecycle) isLate(what string, c engine.Change, isNew bool, err error, b topology.Binding) bool {
-	isLast := what == "rebuild" && isNew && b.LeadsTo(topology.ToExchange, c.After.Entry) ||
-		what == "update" && l.damaged
-	if l.Bindings.Has(b) || !isLast || !errors.Is(err, plantest.ErrInjected) {
-		return false
+// names checks that the result of a change names what there is, and after a failure all of it.
+func (l *lifecycle) names(t *rapid.T, what string, c engine.Change, result engine.Result, err error) {
+	t.Helper()
+	if result.There == nil {
+		return
 	}
-	l.met("bindings of others lost by a late failure of a " + what)
-	return true
+	plantest.Same(t, *result.There, l.Part(*result.There), fmt.Sprintf("what a %s (%v) says is there", what, err))
+	unnamed := l.Part(topology.New().Union(c.Before).Union(c.After)).Minus(*result.There)
+	if result.StartsFromAfter {
+		delete(unnamed.Exchanges, c.Before.Delivery) // others may use it
+	}
+	if err != nil && !unnamed.IsEmpty() {
+		t.Fatalf("a %s (%v) does not say that these are there: %v", what, err, unnamed.Objects())
+	}
 }
 
 // leave removes what a destroy has left, because others own it, and these do not have. The ledger of plans refuses what

@@ -250,6 +250,8 @@ type Subject struct {
 	// Desired is the topology of the configuration, or of the state for a destroy. Where only an entry exchange is
 	// given, it has nothing else.
 	Desired topology.Topology
+	// Before is the topology of the state, for a change.
+	Before  topology.Topology
 	Options engine.Options
 	// Importable is what an import would make of what the broker has, if it would recognize it.
 	Importable func(context.Context) (topology.Topology, bool)

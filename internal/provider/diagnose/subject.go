@@ -70,10 +70,10 @@ func (s Subject) Failed(verb string, err error) diag.Diagnostic {
 	return d
 }
 
-// bindsForOthers tells whether a step makes a binding of an exchange that is not the subject's.
+// bindsForOthers tells whether a step makes a binding that neither is the subject's nor was.
 func (s Subject) bindsForOthers(step plan.Step) bool {
 	bind, is := step.(plan.Bind)
-	return is && !s.Desired.Owns(bind.Binding.Source)
+	return is && !s.Desired.OwnsBinding(bind.Binding) && !s.Before.OwnsBinding(bind.Binding)
 }
 
 // unusable is for a delivery exchange that the resource does not create.
@@ -489,7 +489,7 @@ func (s Subject) NotRecognized(verb string, err error) diag.Diagnostic {
 }
 
 // Outcome has the other words for a change that was made, or broke off.
-func (s Subject) Outcome(before topology.Topology, result engine.Result, made bool) diag.Diagnostics {
+func (s Subject) Outcome(result engine.Result, made bool) diag.Diagnostics {
 	var diags diag.Diagnostics
 	for _, problem := range result.Problems {
 		diags.Append(explain(problem.Cause, func(error) diag.Diagnostic { return nil },
@@ -499,5 +499,5 @@ func (s Subject) Outcome(before topology.Topology, result engine.Result, made bo
 	if result.State != nil {
 		diags.Append(s.Warnings(engine.Findings(s.Vhost, s.Desired, result.State))...)
 	}
-	return append(diags, s.leftStanding(before.Delivery, result.Users)...)
+	return append(diags, s.leftStanding(s.Before.Delivery, result.Users)...)
 }

@@ -47,7 +47,8 @@ func sayOfTopology[C any](
 	ctx context.Context, r *managed[C], c *change[C], result engine.Result, err error,
 ) diag.Diagnostics {
 	s := topologySubject(r, c.is, c.now)
-	return append(s.Explain(ctx, c.verb, err), s.Outcome(c.engine.Before, result, err == nil)...)
+	s.Before = c.engine.Before
+	return append(s.Explain(ctx, c.verb, err), s.Outcome(result, err == nil)...)
 }
 
 func parseEntryID(example string) func(string) (attribute.Values, error) {
