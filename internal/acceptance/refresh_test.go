@@ -77,12 +77,13 @@ func TestRefreshKeepsWhatIsThere(t *testing.T) {
 			v := harness.NewVhost(t)
 			p := harness.NewProtocolOf(t, is.typeName, v.Broker, nil)
 			p.MustApply(is.given.With(harness.Attributes{"vhost": v.Name}))
-			harness.NoErrors(t, p.Refresh(t.Context()))
-			before, private := p.State, string(p.Private)
-			harness.NoErrors(t, p.Refresh(t.Context()))
-			if !p.State.Equal(before) || string(p.Private) != private {
-				t.Errorf("the refresh has changed %s to %s", private, p.Private)
-			}
+			// RabbitMQ leaves out the counts of a new queue for a moment.
+			v.Eventually("a refresh changes nothing", func() bool {
+				harness.NoErrors(t, p.Refresh(t.Context()))
+				before, private := p.State, string(p.Private)
+				harness.NoErrors(t, p.Refresh(t.Context()))
+				return p.State.Equal(before) && string(p.Private) == private
+			})
 		})
 	}
 }
