@@ -140,3 +140,34 @@ func TestParallelDeletions(t *testing.T) {
 		server.Close()
 	}
 }
+
+// A phase that goes on does so when its operation was canceled. It does not ask a broker again that is away.
+func TestGoOn(t *testing.T) {
+	steps := []plan.Step{plan.Bind{Binding: topologytest.ToQueue("x", "a", "q")}}
+	for name, test := range map[string]struct {
+		cancels bool
+		kind    rabbit.Kind
+		asks    int
+	}{
+		"canceled": {true, rabbit.Canceled, 2}, "away": {false, rabbit.Unreachable, 1},
+		"refused": {false, rabbit.Conflict, 2},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		asks := 0
+		r := &Runner{parallel: func(context.Context, []plan.Step) int { return 1 },
+			do: func(ctx context.Context, _ plan.Step) (bool, error) {
+				if asks++; asks > 1 {
+					return true, ctx.Err()
+				}
+				if test.cancels {
+					cancel()
+				}
+				return false, &rabbit.Error{Kind: test.kind}
+			}}
+		done, err := r.Run(ctx, plan.Plan{{Steps: steps, GoesOn: true}})
+		if asks != test.asks || (err == nil) != (asks == 2) || len(done) != asks-1 {
+			t.Errorf("%s: asked %d times, %d done, %v", name, asks, len(done), err)
+		}
+	}
+}
