@@ -357,7 +357,7 @@ func othersBindings(desired topology.Topology) []topology.Binding {
 			Destination: othersExchange},
 		{Source: othersGateway, RoutingKey: "#", DestinationType: topology.ToExchange, Destination: desired.Entry},
 		{Source: othersGateway, RoutingKey: "quick", DestinationType: topology.ToQueue,
-			Destination: harness.DelayQueue(desired, 0)},
+			Destination: harness.DelayQueueName(desired, 0)},
 	}
 }
 

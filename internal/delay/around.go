@@ -12,9 +12,9 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// shared has the properties that cascades and ladders have in common: the objects around their delay queues, and the
+// around has the properties that cascades and ladders have in common: the objects around their delay queues, and the
 // common arguments of these queues.
-type shared struct {
+type around struct {
 	vhost, name, delivery string
 	createsDelivery       bool
 	queueType             QueueType
@@ -27,10 +27,11 @@ type shared struct {
 	QuorumOptions
 }
 
-func (c Cascade) shared() shared {
+func (c Cascade) around() around {
 	preset := presets[c.Preset]
-	return shared{c.Vhost, cmp.Or(c.Name, c.before()+preset.name), c.DeliveryExchange, c.CreateDeliveryExchange,
-		c.QueueType, c.QueueArguments, c.ParkUnroutable, c.Preset != "", ofCascades, c.QuorumOptions}
+	return around{vhost: c.Vhost, name: cmp.Or(c.Name, c.before()+preset.name), delivery: c.DeliveryExchange,
+		createsDelivery: c.CreateDeliveryExchange, queueType: c.QueueType, arguments: c.QueueArguments,
+		parks: c.ParkUnroutable, byPolicy: c.Preset != "", instead: ofCascades, QuorumOptions: c.QuorumOptions}
 }
 
 // What the default names add to the name of a cascade or a ladder.
@@ -40,28 +41,28 @@ const (
 )
 
 // parking is the name of the alternate exchange, of its queue, and of the policy, where one names the exchange.
-func (p shared) parking() string { return p.name + parkingSuffix }
+func (a around) parking() string { return a.name + parkingSuffix }
 
 // addAround adds the common objects: the delivery exchange, and the alternate exchange with its queue. That queue keeps
 // a message that no binding takes until somebody looks at it.
-func (p shared) addAround(t *topology.Topology) {
-	if p.delivery != "" {
-		t.Delivery, t.DeliveryType = p.delivery, "topic"
+func (a around) addAround(t *topology.Topology) {
+	if a.delivery != "" {
+		t.Delivery, t.DeliveryType = a.delivery, "topic"
 	}
-	if p.createsDelivery && p.delivery != "" {
-		t.Exchanges[p.delivery] = p.topicExchange(p.delivery)
+	if a.createsDelivery && a.delivery != "" {
+		t.Exchanges[a.delivery] = a.topicExchange(a.delivery)
 	}
-	if !p.parks {
+	if !a.parks {
 		return
 	}
-	name := p.parking()
+	name := a.parking()
 	t.Exchanges[name] = ParkingExchange(name)
-	arguments := topology.Arguments{"x-queue-type": string(p.queueType)}
-	if p.queueType == Quorum {
+	arguments := topology.Arguments{"x-queue-type": string(a.queueType)}
+	if a.queueType == Quorum {
 		// RabbitMQ 4.0 drops a message of a quorum queue that is looked at (got and requeued) for
 		// the 21st time. -1 means no limit there, but drops at the first look on 3.10.
 		arguments["x-delivery-limit"] = int64(math.MaxInt32)
-		p.place(arguments)
+		a.place(arguments)
 	}
 	t.Queues[name] = topology.Queue{Name: name, Durable: true, Arguments: arguments}
 	// A fanout exchange ignores the key; "#" says in a plan what that means.
@@ -82,10 +83,10 @@ func ParkingFor(exchange string) (name string, ok bool) {
 }
 
 // topicExchange is what every exchange is, but for the alternate exchange.
-func (p shared) topicExchange(name string) topology.Exchange {
+func (a around) topicExchange(name string) topology.Exchange {
 	e := topology.Exchange{Name: name, Type: "topic", Durable: true}
-	if p.parks && !p.byPolicy {
-		e.Arguments = topology.Arguments{"alternate-exchange": p.parking()}
+	if a.parks && !a.byPolicy {
+		e.Arguments = topology.Arguments{"alternate-exchange": a.parking()}
 	}
 	return e
 }
@@ -94,21 +95,16 @@ func (p shared) topicExchange(name string) topology.Exchange {
 const parkingPriority = 10
 
 // policy makes the alternate exchange that of the exchanges, whose arguments stay as they are.
-func (p shared) policy(exchanges []string) topology.Policy {
+func (a around) policy(exchanges []string) topology.Policy {
 	return topology.Policy{
-		Name: p.parking(), Pattern: patternOf(exchanges), ApplyTo: "exchanges", Priority: parkingPriority,
-		Definition: topology.Arguments{"alternate-exchange": p.parking()},
+		Name: a.parking(), Pattern: patternOf(exchanges), ApplyTo: "exchanges", Priority: parkingPriority,
+		Definition: topology.Arguments{"alternate-exchange": a.parking()},
 	}
 }
 
 // patternOf is a regular expression for exactly these names, with what they have in common written once.
 func patternOf(names []string) string {
-	common := names[0]
-	for _, name := range names {
-		for !strings.HasPrefix(name, common) {
-			common = common[:len(common)-1]
-		}
-	}
+	common := plaintext.CommonPrefix(names)
 	rests := plaintext.Join(names, "|", func(name string) string {
 		return regexp.QuoteMeta(strings.TrimPrefix(name, common))
 	})
@@ -116,13 +112,13 @@ func patternOf(names []string) string {
 }
 
 // delayArguments are those of a queue in which messages wait so long, and then go to the exchange.
-func (p shared) delayArguments(ttl time.Duration, deadLetterExchange string) topology.Arguments {
+func (a around) delayArguments(ttl time.Duration, deadLetterExchange string) topology.Arguments {
 	arguments := topology.Arguments{
-		"x-queue-type":           string(p.queueType),
+		"x-queue-type":           string(a.queueType),
 		"x-message-ttl":          ttl.Milliseconds(),
 		"x-dead-letter-exchange": deadLetterExchange,
 	}
-	maps.Copy(arguments, p.arguments)
-	p.addTo(arguments)
+	maps.Copy(arguments, a.arguments)
+	a.addTo(arguments)
 	return arguments
 }

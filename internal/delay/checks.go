@@ -10,32 +10,32 @@ import (
 )
 
 // check checks everything but the names.
-func (p shared) check(errs *Errors) {
-	checkVhost(errs, p.vhost)
-	if p.queueType != Quorum && p.queueType != Classic {
-		errs.add("queue_type", "is %q; it can be %q or %q", p.queueType, Quorum, Classic)
+func (a around) check(errs *Errors) {
+	checkVhost(errs, a.vhost)
+	if a.queueType != Quorum && a.queueType != Classic {
+		errs.add("queue_type", "is %q; it can be %q or %q", a.queueType, Quorum, Classic)
 	}
-	p.QuorumOptions.check(p.queueType, errs)
-	p.checkArguments(errs)
+	a.QuorumOptions.check(a.queueType, errs)
+	a.checkArguments(errs)
 }
 
 // checkArguments checks the further arguments.
-func (p shared) checkArguments(errs *Errors) {
-	wrong := maps.Clone(p.instead)
-	for _, each := range append(p.QuorumOptions.given(), p.optionsWithin().given()...) {
+func (a around) checkArguments(errs *Errors) {
+	wrong := maps.Clone(a.instead)
+	for _, each := range append(a.QuorumOptions.given(), a.optionsWithin().given()...) {
 		wrong[each.argument] = giveInstead(each.attribute)
 	}
-	for _, name := range slices.Sorted(maps.Keys(p.arguments)) {
-		if why := cmp.Or(wrong[name], wrongArgument(p.queueType, name, p.arguments[name])); why != "" {
+	for _, name := range slices.Sorted(maps.Keys(a.arguments)) {
+		if why := cmp.Or(wrong[name], wrongArgument(a.queueType, name, a.arguments[name])); why != "" {
 			errs.add("queue_arguments", "has %q%s", name, why)
 		}
 	}
 }
 
 // optionsWithin are the quorum options that stand among the further arguments.
-func (p shared) optionsWithin() QuorumOptions {
-	arguments := maps.Clone(p.arguments)
-	arguments["x-queue-type"] = string(p.queueType)
+func (a around) optionsWithin() QuorumOptions {
+	arguments := maps.Clone(a.arguments)
+	arguments["x-queue-type"] = string(a.queueType)
 	return QuorumOptionsOf(topology.Queue{Arguments: arguments})
 }
 
@@ -46,12 +46,12 @@ type otherwise struct {
 }
 
 // checkMissing reports the names that can neither be taken from their attribute nor derived.
-func (p shared) checkMissing(errs *Errors, ways ...otherwise) {
-	if p.name != "" {
+func (a around) checkMissing(errs *Errors, ways ...otherwise) {
+	if a.name != "" {
 		return
 	}
 	var missing []string
-	for _, each := range append(ways, otherwise{"park_unroutable = false", p.parks}) {
+	for _, each := range append(ways, otherwise{"park_unroutable = false", a.parks}) {
 		if each.missing {
 			missing = append(missing, each.attribute)
 		}
@@ -63,19 +63,19 @@ func (p shared) checkMissing(errs *Errors, ways ...otherwise) {
 
 // objectsAround are the names of what addAround adds, and the attributes that the delivery exchange and the others are
 // named by.
-func (p shared) objectsAround(delivery, name string) []object {
+func (a around) objectsAround(delivery, name string) []object {
 	var objects []object
-	if p.delivery != "" {
-		objects = append(objects, object{delivery, "exchange", p.delivery})
+	if a.delivery != "" {
+		objects = append(objects, object{delivery, "exchange", a.delivery})
 	}
-	if p.parks && p.name != "" {
-		objects = append(objects, object{name, "exchange", p.parking()}, object{name, "queue", p.parking()})
+	if a.parks && a.name != "" {
+		objects = append(objects, object{name, "exchange", a.parking()}, object{name, "queue", a.parking()})
 	}
 	return objects
 }
 
 // checkNames checks every name, each on the attribute that gives it.
-func (p shared) checkNames(errs *Errors, objects []object) {
+func (a around) checkNames(errs *Errors, objects []object) {
 	seen := map[object]string{}
 	for _, o := range objects {
 		key := object{kind: o.kind, name: o.name}
@@ -87,33 +87,33 @@ func (p shared) checkNames(errs *Errors, objects []object) {
 			continue
 		}
 		seen[key] = o.attribute
-		p.checkName(errs, o)
+		a.checkName(errs, o)
 	}
 }
 
-func (p shared) checkName(errs *Errors, o object) {
+func (a around) checkName(errs *Errors, o object) {
 	switch {
 	case !checkReference(errs, o):
-	case strings.HasPrefix(o.name, ReservedPrefix) && p.declares(o):
+	case strings.HasPrefix(o.name, ReservedPrefix) && a.declares(o):
 		errs.add(o.attribute, "gives the %s name %q; RabbitMQ reserves names that begin with %q", o.kind, o.name,
 			ReservedPrefix)
-	case o.kind == "queue" && p.queueType == Quorum && p.internalBytes(o.name) > MaxKeyBytes:
+	case o.kind == "queue" && a.queueType == Quorum && a.internalBytes(o.name) > MaxKeyBytes:
 		errs.add(o.attribute, "gives the quorum queue name %q. With the vhost it has %d bytes inside RabbitMQ, which "+
 			"cannot add a replica to a queue with more than %d. Use a shorter name",
-			o.name, p.internalBytes(o.name), MaxKeyBytes)
+			o.name, a.internalBytes(o.name), MaxKeyBytes)
 	}
 }
 
 // declares tells a declared object from a delivery exchange that others provide, which may be one of the broker's own.
-func (p shared) declares(o object) bool {
-	return p.createsDelivery || o.kind != "exchange" || o.name != p.delivery
+func (a around) declares(o object) bool {
+	return a.createsDelivery || o.kind != "exchange" || o.name != a.delivery
 }
 
 // internalBytes is the length of the name that RabbitMQ gives to a quorum queue's replicas
 // (rabbit_queue_type_util:qname_to_internal_name/1). A queue with a longer one can be declared,
 // on 3.10 to 4.3, but add_members in rabbit_quorum_queue fails on it.
-func (p shared) internalBytes(queue string) int {
-	vhost := p.vhost
+func (a around) internalBytes(queue string) int {
+	vhost := a.vhost
 	if vhost == "/" {
 		vhost = "%2F"
 	}

@@ -75,7 +75,8 @@ type Config struct {
 	ParkUnroutable bool
 }
 
-// Cascade is a configuration in which everything is decided and checked. Resolve and Recognize make it.
+// Cascade is a configuration in which everything is decided and checked, as Resolve makes it. Where internal/recognize
+// still looks for one, it is a part of that.
 type Cascade Config
 
 // IsUniform tells whether it is of the uniform form: a base says so, or levels without units.

@@ -41,12 +41,18 @@ func (d Destination) Binding() (topology.Binding, error) {
 	if len(errs) > 0 {
 		return topology.Binding{}, errs
 	}
-	b := topology.Binding{Source: d.DeliveryExchange, RoutingKey: key, DestinationType: topology.ToQueue,
-		Destination: d.Queue}
+	b := d.Place()
+	b.RoutingKey = key
+	return b, nil
+}
+
+// Place is where its binding starts and leads, without a key. It also is one of a destination that is not valid.
+func (d Destination) Place() topology.Binding {
+	b := topology.Binding{Source: d.DeliveryExchange, DestinationType: topology.ToQueue, Destination: d.Queue}
 	if d.Exchange != "" {
 		b.DestinationType, b.Destination = topology.ToExchange, d.Exchange
 	}
-	return b, nil
+	return b
 }
 
 // Keys are the keys of the messages that the destination takes: they have a number for each level. Before a suffix

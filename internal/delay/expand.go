@@ -10,12 +10,12 @@ import (
 func (c Cascade) Expand() topology.Topology {
 	t := topology.New()
 	t.Entry = c.Exchange(c.Levels - 1)
-	c.shared().addAround(&t)
+	c.around().addAround(&t)
 	var own []string     // exchanges of the levels, and the delivery exchange if it belongs to the cascade
 	var queues [][]Queue // by level
 	for level := range c.Levels {
 		queues = append(queues, c.DelayQueues(level))
-		e := c.shared().topicExchange(c.Exchange(level))
+		e := c.around().topicExchange(c.Exchange(level))
 		e.Internal = c.InternalLevels && e.Name != t.Entry
 		t.Exchanges[e.Name] = e
 		own = append(own, e.Name)
@@ -27,7 +27,7 @@ func (c Cascade) Expand() topology.Topology {
 	if c.CreateDeliveryExchange {
 		own = append(own, c.DeliveryExchange)
 	}
-	if p := c.shared(); p.parks && p.byPolicy {
+	if p := c.around(); p.parks && p.byPolicy {
 		parking := p.policy(own)
 		t.Policies[parking.Name] = parking
 	}
@@ -51,13 +51,13 @@ func (c Cascade) DelayQueues(level int) []Queue {
 	scale := c.Scale()
 	most := scale.LargestNumber(level)
 	for number := 1; number <= most; number++ {
-		queues = append(queues, Queue{c.DelayQueue(level, number), level, number, scale.TTL(level, number)})
+		queues = append(queues, Queue{c.DelayQueueName(level, number), level, number, scale.TTL(level, number)})
 	}
 	return queues
 }
 
-// DelayQueue is the name of the level's queue for a number.
-func (c Cascade) DelayQueue(level, number int) string {
+// DelayQueueName is the name of the level's queue for a number.
+func (c Cascade) DelayQueueName(level, number int) string {
 	if c.IsUniform() {
 		return c.QueueName.Queue(c.Base, level, number)
 	}
@@ -65,7 +65,7 @@ func (c Cascade) DelayQueue(level, number int) string {
 }
 
 func (c Cascade) arguments(q Queue) topology.Arguments {
-	arguments := c.shared().delayArguments(q.TTL, c.Exchange(q.Level-1))
+	arguments := c.around().delayArguments(q.TTL, c.Exchange(q.Level-1))
 	if presets[c.Preset].untyped {
 		delete(arguments, "x-queue-type")
 	}

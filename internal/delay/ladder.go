@@ -58,12 +58,13 @@ const (
 )
 
 // Ladder is a configuration in which everything is decided and checked, with the delays from the shortest to the
-// longest. Resolve and RecognizeLadder make it.
+// longest. Resolve makes it, and internal/recognize.
 type Ladder LadderConfig
 
-func (l Ladder) shared() shared {
-	return shared{l.Vhost, l.Name, l.DeliveryExchange, l.CreateDeliveryExchange, l.QueueType, l.QueueArguments,
-		l.ParkUnroutable, false, ofLadders, l.QuorumOptions}
+func (l Ladder) around() around {
+	return around{vhost: l.Vhost, name: l.Name, delivery: l.DeliveryExchange,
+		createsDelivery: l.CreateDeliveryExchange, queueType: l.QueueType, arguments: l.QueueArguments,
+		parks: l.ParkUnroutable, instead: ofLadders, QuorumOptions: l.QuorumOptions}
 }
 
 // Resolve decides what the configuration leaves to defaults, and checks the result. An error is of type Errors.
@@ -73,9 +74,9 @@ func (given LadderConfig) Resolve() (Ladder, error) {
 	l.applyDefaults()
 	l.Delays = slices.Sorted(slices.Values(l.Delays))
 	if checkDelays(&errs, l.Delays) {
-		slices.SortStableFunc(l.Delays, func(x, y string) int { return cmp.Compare(rung(x), rung(y)) })
+		slices.SortStableFunc(l.Delays, func(x, y string) int { return cmp.Compare(delayOf(x), delayOf(y)) })
 	}
-	l.shared().check(&errs)
+	l.around().check(&errs)
 	if len(l.DeadLetterRoutingKey) > MaxKeyBytes {
 		errs.add("dead_letter_routing_key", "has %d bytes; AMQP allows %d", len(l.DeadLetterRoutingKey), MaxKeyBytes)
 	}
@@ -215,13 +216,13 @@ func ParseLabel(label string) (time.Duration, error) {
 }
 
 // rung is the delay of a label that is valid.
-func rung(label string) time.Duration {
+func delayOf(label string) time.Duration {
 	ttl, _ := ParseLabel(label)
 	return ttl
 }
 
 func (l *Ladder) checkNames(errs *Errors, given LadderConfig) {
-	p := l.shared()
+	p := l.around()
 	p.checkMissing(errs, otherwise{"entry_exchange", l.EntryExchange == ""},
 		otherwise{"queue_name", l.QueueName == "" && l.QueueNames == nil},
 		otherwise{"delivery_exchange", l.DeliveryExchange == "" && l.DeliverToQueue == ""})
@@ -274,7 +275,7 @@ func (l Ladder) Waits() map[string]time.Duration {
 		if l.BindingKeys != nil {
 			asks = l.BindingKeys[label]
 		}
-		waits[asks] = rung(label)
+		waits[asks] = delayOf(label)
 	}
 	return waits
 }
@@ -300,7 +301,7 @@ func (l Ladder) Levels() int {
 func (l Ladder) Expand() topology.Topology {
 	t := topology.New()
 	t.Entry = l.EntryExchange
-	p := l.shared()
+	p := l.around()
 	p.addAround(&t)
 	if l.Levels() == 0 && !l.CreateDeliveryExchange {
 		t.DeliveryType = "" // no address behind the delay has to be matched
@@ -309,7 +310,7 @@ func (l Ladder) Expand() topology.Topology {
 	entry.Type = string(l.EntryExchangeType)
 	t.Exchanges[l.EntryExchange], t.Shared = entry, l.BindingKeys != nil
 	for _, label := range l.Delays {
-		arguments := p.delayArguments(rung(label), l.DeliveryExchange)
+		arguments := p.delayArguments(delayOf(label), l.DeliveryExchange)
 		if key := l.FixedKey(); key != "" {
 			arguments["x-dead-letter-routing-key"] = key
 		}

@@ -1,6 +1,9 @@
 package delay
 
-import "github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+import (
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
 
 // QuorumOptions are arguments that only quorum queues have. The zero value leaves all of them to the broker.
 type QuorumOptions struct {
@@ -13,8 +16,13 @@ type QuorumOptions struct {
 	InitialGroupSize int64
 }
 
-// One more option does not compile here. It needs a line in given, and one in QuorumOptionsOf.
-var _ = QuorumOptions{0, "", 0}
+// everyOption has each option. One more does not compile here. It needs a line in given, and one in QuorumOptionsOf.
+var everyOption = QuorumOptions{1, Balanced, 1}
+
+// QuorumAttributes are the attributes of the options.
+func QuorumAttributes() []string {
+	return plaintext.Texts(everyOption.given(), func(o option) string { return o.attribute })
+}
 
 // LeaderLocator is a way to place the leader of a queue.
 type LeaderLocator string

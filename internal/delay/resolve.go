@@ -23,7 +23,7 @@ func (given Config) Resolve() (Cascade, error) {
 		}
 	}
 	c.resolveLookahead(&errs)
-	c.shared().check(&errs)
+	c.around().check(&errs)
 	c.checkNames(&errs, given)
 	if len(errs) > 0 {
 		return Cascade{}, errs
@@ -164,7 +164,7 @@ func (given Config) origin(attribute, value string) string {
 
 // checkNames checks every name of the cascade, each on the attribute that gives it.
 func (c *Cascade) checkNames(errs *Errors, given Config) {
-	p := c.shared()
+	p := c.around()
 	p.checkMissing(errs, otherwise{"exchange_name", c.ExchangeName == ""}, otherwise{"queue_name", c.QueueName == ""},
 		otherwise{"delivery_exchange", c.DeliveryExchange == ""})
 	exchangeName := given.origin("exchange_name", string(given.ExchangeName))

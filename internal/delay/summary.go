@@ -26,7 +26,7 @@ func UnitsInWords(units []time.Duration) string {
 // Summary is the ladder in one line. The topology is its expansion.
 func (l Ladder) Summary(t topology.Topology) string {
 	delays := plaintext.Count(len(l.Delays), "delay")
-	shortest, longest := rung(l.Delays[0]), rung(l.Delays[len(l.Delays)-1])
+	shortest, longest := delayOf(l.Delays[0]), delayOf(l.Delays[len(l.Delays)-1])
 	if shortest == longest {
 		return fmt.Sprintf("%s of %s, %s", delays, plaintext.Duration(longest), objectCounts(t))
 	}

@@ -1,201 +1,161 @@
 package drain
 
 import (
+	"fmt"
+	"io"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// collected are the surroundings of a queue "q" of which every message gets into the queue "rest" at least.
-func collected() (Surroundings, topology.Queue) {
-	toQueue := func(source, queue string) topology.Binding {
-		return topology.Binding{Source: source, DestinationType: topology.ToQueue, Destination: queue}
-	}
-	q := topology.Queue{Name: "q", Arguments: topology.Arguments{"x-queue-type": "quorum", "x-message-ttl": int64(10),
-		"x-dead-letter-exchange": "next", "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}}
-	return Surroundings{
-		Version: "4.3.6",
-		Exchanges: map[string]topology.Exchange{
-			"": {}, "rest": {Name: "rest", Type: "fanout"},
-			"next":    {Name: "next", Type: "topic", Arguments: topology.Arguments{"alternate-exchange": "rest"}},
-			"further": {Name: "further", Type: "topic", Arguments: topology.Arguments{"alternate-exchange": "rest"}},
-		},
-		Bindings: map[string][]topology.Binding{
-			"next": {toQueue("next", "end"), {Source: "next", DestinationType: topology.ToExchange,
-				Destination: "further"}},
-			"rest": {toQueue("rest", "rest")}, "further": {toQueue("further", "end")}, "other": {},
-		},
-		Receivers: map[string]Receiver{"end": {topology.Queue{Name: "end"}, true},
-			"rest": {topology.Queue{Name: "rest"}, true}},
-	}, q
-}
-
-func TestMayKeepOverdue(t *testing.T) {
-	limited := func(overflow string) topology.Arguments {
-		return topology.Arguments{"x-max-length": int64(1), "x-overflow": overflow}
-	}
+// TestLasting has samples every five seconds, the latest first.
+func TestLasting(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
 	for name, test := range map[string]struct {
-		change  func(*Surroundings, *topology.Queue)
-		keeps   bool
-		unknown Unknown
+		samples []int64
+		delayed int64
+		since   time.Duration // before the latest
+		lasts   bool
 	}{
-		"every queue takes it": {func(*Surroundings, *topology.Queue) {}, false, Unknown{}},
-		"at most once": {func(s *Surroundings, q *topology.Queue) {
-			s.Exchanges = nil
-			delete(q.Arguments, "x-dead-letter-strategy")
-		}, false, Unknown{}},
-		"at least once by policy": {func(s *Surroundings, q *topology.Queue) {
-			s.Exchanges = nil
-			delete(q.Arguments, "x-dead-letter-strategy")
-			s.Policies = policy.Policies{matching("q", topology.Arguments{"dead-letter-strategy": "at-least-once"})}
-		}, true, Unknown{}},
-		"classic": {func(s *Surroundings, q *topology.Queue) {
-			s.Exchanges, q.Arguments["x-queue-type"] = nil, "classic"
-		}, false, Unknown{}},
-		"no dead-letter exchange": {func(s *Surroundings, _ *topology.Queue) {
-			delete(s.Exchanges, "next")
-		}, true, Unknown{}},
-		"no alternate exchange": {func(s *Surroundings, _ *topology.Queue) {
-			s.Exchanges["next"] = topology.Exchange{Name: "next", Type: "topic"}
-		}, true, Unknown{}},
-		"an exchange further on has no alternate exchange": {func(s *Surroundings, _ *topology.Queue) {
-			s.Exchanges["further"] = topology.Exchange{Name: "further", Type: "topic"}
-		}, true, Unknown{}},
-		"an exchange further on is a fanout": {func(s *Surroundings, _ *topology.Queue) {
-			s.Exchanges["further"] = topology.Exchange{Name: "further", Type: "fanout"}
-		}, false, Unknown{}},
-		"a fanout further on has no queue": {func(s *Surroundings, _ *topology.Queue) {
-			s.Exchanges["further"] = topology.Exchange{Name: "further", Type: "fanout"}
-			s.Bindings["further"] = nil
-		}, true, Unknown{}},
-		"the alternate exchange is no fanout": {func(s *Surroundings, _ *topology.Queue) {
-			s.Exchanges["rest"] = topology.Exchange{Name: "rest", Type: "topic"}
-		}, true, Unknown{}},
-		"the alternate exchange has no queue": {func(s *Surroundings, _ *topology.Queue) {
-			s.Bindings["rest"] = nil
-		}, true, Unknown{}},
-		"bindings are not known": {func(s *Surroundings, _ *topology.Queue) {
-			delete(s.Bindings, "further")
-		}, true, Unknown{Exchanges: []string{"further"}}},
-		"bindings of an alternate exchange by policy": {func(s *Surroundings, _ *topology.Queue) {
-			s.Policies = policy.Policies{matching("further", topology.Arguments{"alternate-exchange": "x"})}
-		}, true, Unknown{Exchanges: []string{"x"}}},
-		"a receiver is not known": {func(s *Surroundings, _ *topology.Queue) {
-			delete(s.Receivers, "end")
-		}, true, Unknown{Receivers: []string{"end"}}},
-		"a receiver is not served": {func(s *Surroundings, _ *topology.Queue) {
-			s.Receivers["end"] = Receiver{}
-		}, true, Unknown{}},
-		"a receiver refuses": {func(s *Surroundings, _ *topology.Queue) {
-			s.Receivers["end"] = Receiver{topology.Queue{Name: "end", Arguments: limited("reject-publish-dlx")}, true}
-		}, true, Unknown{}},
-		"a full receiver drops": {func(s *Surroundings, _ *topology.Queue) {
-			s.Receivers["end"] = Receiver{topology.Queue{Name: "end", Arguments: limited("drop-head")}, true}
-		}, false, Unknown{}},
-		"a receiver refuses by two policies": {func(s *Surroundings, _ *topology.Queue) {
-			s.Policies = policy.Policies{matching("end", topology.Arguments{"overflow": "reject-publish"}),
-				matching("", topology.Arguments{"max-length-bytes": int64(1)})}
-		}, true, Unknown{}},
-		"policies are unreadable": {func(s *Surroundings, _ *topology.Queue) {
-			s.Policies = policy.Unreadable
-		}, true, Unknown{}},
+		"nobody knows":                  {lasts: true},
+		"since a while":                 {[]int64{3, 3, 3, 2, 2, 1, 1, 0, 7, 7}, 0, 30 * time.Second, true},
+		"for as long as anybody knows":  {[]int64{3, 3, 3, 3, 3, 3, 3, 3}, 0, 35 * time.Second, true},
+		"just now":                      {samples: []int64{3, 3, 3, 0, 3, 3, 3, 3, 3}, since: 10 * time.Second},
+		"not any more":                  {samples: []int64{0, 3, 3, 3, 3, 3, 3, 3}},
+		"the queue delays all of them":  {samples: []int64{3, 3, 3, 3, 3, 3, 3}, delayed: 3},
+		"the queue delays some of them": {[]int64{3, 3, 3, 3, 3, 3, 3}, 2, 30 * time.Second, true},
+		"they come and go":              {samples: []int64{9, 2, 7, 4, 8, 3, 5, 6}, since: 35 * time.Second},
+		"they stay, and came and went":  {[]int64{3, 3, 3, 3, 3, 3, 3, 9, 2}, 0, 40 * time.Second, true},
+		"others come and go":            {slices.Repeat([]int64{9, 2}, 25), 0, 245 * time.Second, true},
+		"for just long enough":          {slices.Repeat([]int64{9, 2}, 25)[1:], 0, 4 * time.Minute, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, q := collected()
-			test.change(&s, &q)
-			keep, unknown := s.MayKeepOverdue([]topology.Queue{q})
-			if keep["q"] != test.keeps || !reflect.DeepEqual(unknown, test.unknown) {
-				t.Errorf("it keeps messages: %v, unknown are %v", keep["q"], unknown)
+			var samples []rabbit.Sample
+			for i, n := range test.samples {
+				samples = append(samples, rabbit.Sample{At: now.Add(-time.Duration(i) * 5 * time.Second), Messages: n})
+			}
+			var want time.Time
+			if test.since > 0 {
+				want = now.Add(-test.since)
+			}
+			if since, lasts := lasting(samples, test.delayed); lasts != test.lasts || !since.Equal(want) {
+				t.Errorf("since %s: %t", since, lasts)
 			}
 		})
 	}
 }
 
-func TestKnown(t *testing.T) {
-	s, q := collected()
-	forever := topology.Queue{Name: "end", Arguments: topology.Arguments{"x-queue-type": "classic"}}
-	once := Surroundings{Version: "4.3.6",
-		Policies: policy.Policies{matching("", topology.Arguments{"delivery-limit": int64(1)})}}
-	for name, test := range map[string]struct{ known, want Queue }{
-		"quorum": {s.Known(q, true, nil), Queue{Name: "q", Stay: 10 * time.Millisecond, Moves: Ready}},
-		"keeps overdue messages": {s.Known(q, true, map[string]bool{"q": true}),
-			Queue{Name: "q", Stay: 10 * time.Millisecond, Moves: Ready, MayHide: true}},
-		"no AMQP": {s.Known(q, false, nil), Queue{Name: "q", Stay: 10 * time.Millisecond, Moves: All, MayHide: true}},
-		"counts deliveries": {once.Known(q, true, nil),
-			Queue{Name: "q", Stay: 10 * time.Millisecond, Moves: Ready, MayHide: true}},
-		"classic": {s.Known(forever, true, nil), Queue{Name: "end", Moves: All, NeedsNoLeader: true}},
-		"policies are unreadable": {Surroundings{Policies: policy.Unreadable}.Known(forever, true, nil),
-			Queue{Name: "end", Stay: time.Millisecond, Moves: All, NeedsNoLeader: true}},
+// TestKept counts the overdue messages of a queue: those neither ready, nor delayed by the queue, nor held.
+func TestKept(t *testing.T) {
+	for name, test := range map[string]struct{ messages, ready, delayed, consumers, want int64 }{
+		"some":                       {7, 3, 1, 0, 3},
+		"none":                       {4, 3, 1, 0, 0},
+		"counted at different times": {1, 3, 1, 0, 0},
+		"one":                        {5, 3, 1, 0, 1},
+		"a consumer may hold them":   {7, 3, 1, 1, 0},
 	} {
-		if test.known != test.want {
-			t.Errorf("%s: known is %+v", name, test.known)
+		if got := overdueOf(test.messages, test.ready, test.delayed, test.consumers); got != test.want {
+			t.Errorf("%s: %d", name, got)
 		}
 	}
 }
 
-// TestMayDelay has queues that may delay messages by themselves: these hide messages.
-func TestMayDelay(t *testing.T) {
-	argument := func(kind string) topology.Arguments { return topology.Arguments{"x-delayed-retry-type": kind} }
-	by := func(kind string) policy.Policies {
-		return policy.Policies{matching("q", topology.Arguments{"delayed-retry-type": kind})}
-	}
+// TestDepthsSayOverdue has a count of messages that are neither ready nor delayed.
+func TestDepthsSayOverdue(t *testing.T) {
 	for name, test := range map[string]struct {
-		version   string
-		arguments topology.Arguments
-		policies  policy.Policies
-		want      bool
+		mayKeep, delaysItself, want bool
 	}{
-		"3.10": {version: "3.10.8"}, "4.3": {version: "4.3.6"}, "4.4": {version: "4.4.0", want: true},
-		"4.4, a candidate": {version: "4.4.0-rc.1", want: true}, "4.10": {version: "4.10.0", want: true},
-		"5": {version: "5.0.1", want: true}, "an unknown version": {want: true},
-		"an argument":           {version: "4.3.6", arguments: argument("all"), want: true},
-		"an argument, failed":   {version: "4.3.6", arguments: argument("failed"), want: true},
-		"an argument, returned": {version: "4.3.6", arguments: argument("returned"), want: true},
-		"an argument, disabled": {version: "4.3.6", arguments: argument("disabled")},
-		"a policy":              {version: "4.3.6", policies: by("returned"), want: true},
-		"a policy, disabled":    {version: "4.3.6", policies: by("disabled")},
-		"a policy, against the argument": {version: "4.3.6", arguments: argument("disabled"), policies: by("all"),
-			want: true},
-		"a policy that may not be in force": {version: "4.3.6", arguments: argument("all"), policies: by("disabled"),
-			want: true},
-		"a policy for others": {version: "4.3.6", policies: policy.Policies{matching("^r",
-			topology.Arguments{"delayed-retry-type": "all"})}},
-		"policies that nobody may read": {version: "4.3.6", policies: policy.Unreadable, want: true},
-		"a smallest delay without a type": {version: "4.3.6",
-			arguments: topology.Arguments{"x-delayed-retry-min": int64(1)}},
+		"a queue that may keep them":            {mayKeep: true, want: true},
+		"a client has them":                     {},
+		"the number of delayed ones may be old": {mayKeep: true, delaysItself: true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			q := topology.Queue{Name: "q", Arguments: topology.Arguments{"x-queue-type": "quorum"}}
-			maps.Copy(q.Arguments, test.arguments)
-			around := Surroundings{Version: test.version, Policies: test.policies}
-			if known := around.Known(q, true, nil); known.DelaysItself != test.want || test.want && !known.MayHide {
-				t.Errorf("known is %+v", known)
-			}
-			q.Arguments["x-queue-type"] = "classic"
-			if known := around.Known(q, true, nil); known.DelaysItself || known.MayHide {
-				t.Errorf("of a classic queue, known is %+v", known)
-			}
-		})
-	}
-}
-
-// TestDeliveryLimit has queues that let go of a message after so many deliveries: below 20, nobody asks for one.
-func TestDeliveryLimit(t *testing.T) {
-	for limit, hides := range map[int64]bool{19: true, 20: false} {
-		around := Surroundings{Version: "4.3.6",
-			Policies: policy.Policies{matching("q", topology.Arguments{"delivery-limit": limit})}}
-		q := topology.Queue{Name: "q", Arguments: topology.Arguments{"x-queue-type": "quorum"}}
-		if known := around.Known(q, true, nil); known.MayHide != hides {
-			t.Errorf("with a limit of %d, known is %+v", limit, known)
+		o := observation{overdue: map[string]bool{"q": test.mayKeep},
+			known: []Queue{{Name: "q", DelaysItself: test.delaysItself}}}
+		if got := o.depths([]Count{{Queue: "q", Kind: All, Messages: 3}})[0].Overdue; got != test.want {
+			t.Errorf("%s: %t", name, got)
 		}
 	}
 }
 
-// matching is a policy for the objects whose names match.
-func matching(pattern string, definition topology.Arguments) policy.Policy {
-	return policy.New("p", pattern, "all", 0, definition)
+// holding is the state of queues whose dead-letter exchange is missing. All of them but "held" keep messages then.
+func holding(counts map[string]health.QueueStatus) *rabbit.State {
+	state := &rabbit.State{Topology: topology.New(), Status: counts}
+	for name := range counts {
+		_, q := collected()
+		if q.Name = name; name == "held" {
+			delete(q.Arguments, "x-dead-letter-strategy")
+		}
+		state.Queues[name] = q
+	}
+	return state
+}
+
+// threeNotReady answers in place of a broker. In each of its queues, 3 messages have not been ready for half a minute.
+// Those of "leaving" were not there then.
+func threeNotReady(now time.Time) http.HandlerFunc {
+	sample := func(messages, seconds int) string {
+		return fmt.Sprintf(`{"sample":%d,"timestamp":%d}`, messages, 1000*(now.Unix()-int64(seconds)))
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		kind, name, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/api/"), "/v/")
+		answer, before := "[]", 3
+		if name == "leaving" {
+			before = 0
+		}
+		switch kind {
+		case "overview":
+			answer = `{"rabbitmq_version":"4.3.6"}`
+		case "exchanges/v":
+			answer = `[{"name":"amq.direct"}]`
+		case "queues":
+			answer = fmt.Sprintf(`{"name":%q,"messages_details":{"samples":[%s,%s]},"messages_ready_details":`+
+				`{"samples":[%s,%s]}}`, name, sample(3, 0), sample(before, 30), sample(0, 0), sample(0, 30))
+		}
+		_, _ = io.WriteString(w, answer)
+	}
+}
+
+// TestOverdue has queues with messages that are not ready, and other queues. Only in one of them are messages overdue.
+func TestOverdue(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	server := httptest.NewServer(threeNotReady(now))
+	t.Cleanup(server.Close)
+	client, err := rabbit.New(rabbit.Config{Endpoint: server.URL, Username: "u", Password: "p",
+		RetryTimeout: rabbit.DefaultRetryTimeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, none := new(int64(3)), new(int64)
+	counts := map[string]health.QueueStatus{"kept": {Messages: n, Ready: none, Consumers: none}}
+	others := map[string]health.QueueStatus{
+		"ready":                    {Messages: n, Ready: n, Consumers: none},
+		"nobody counts messages":   {Ready: none, Consumers: none},
+		"nobody counts ready ones": {Messages: n, Consumers: none},
+		"nobody counts consumers":  {Messages: n, Ready: none},
+	}
+	nobody := overAMQP(t, 0).vhost
+	if found, err := Overdue(t.Context(), nobody, holding(others)); len(found) > 0 || err != nil {
+		t.Errorf("there is a request, or %v: %v", found, err)
+	}
+	if _, err := Overdue(t.Context(), nobody, holding(counts)); err == nil {
+		t.Error("nothing is overdue by a broker that does not answer")
+	}
+	maps.Copy(counts, others)
+	for _, name := range []string{"leaving", "held"} {
+		counts[name] = counts["kept"]
+	}
+	found, err := Overdue(t.Context(), client.Vhost("v"), holding(counts))
+	want := map[string]OverdueMessages{"kept": {3, now.Add(-30 * time.Second)}}
+	if err != nil || !reflect.DeepEqual(found, want) {
+		t.Errorf("overdue are %v: %v", found, err)
+	}
 }

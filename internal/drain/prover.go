@@ -5,9 +5,9 @@
 // [Prover.Changed]. Call [Prover.VerifyEmpty] for a look, a wait or a proof, and [Prover.Left] immediately before a
 // queue is deleted.
 //
-// Pure rules decide what counts prove, and never ask a broker: read rules.go first ([Proof.Judge]), then overdue.go and
-// proven.go. The counts come from one counter for the operation (counter.go). It asks the queues themselves over AMQP,
-// or the management API alone where there is no AMQP. A connection that ends is opened again.
+// Pure rules decide what counts prove, and never ask a broker: read rules.go first ([Proof.Judge]), then
+// surroundings.go and proven.go. The counts come from one counter for the operation (counter.go). It asks the queues
+// themselves over AMQP, or the management API alone where there is no AMQP. A connection that ends is opened again.
 //
 // It never deletes or closes anything.
 package drain
@@ -135,7 +135,7 @@ func (p *Prover) untilNextLook(ctx context.Context, queues []topology.Queue, dea
 
 // Ready counts the messages of queues that are ready. Where there is no AMQP, the counts may be old.
 func (p *Prover) Ready(ctx context.Context, queues []topology.Queue) (depths []QueueDepth, err error) {
-	err = p.count(ctx, func(c *counter) error {
+	err = p.withCounter(ctx, func(c *counter) error {
 		depths, err = c.ready(ctx, queues)
 		return err
 	})
@@ -145,7 +145,7 @@ func (p *Prover) Ready(ctx context.Context, queues []topology.Queue) (depths []Q
 // waiting are the queues that hold messages. It is empty only if none does for certain. Where an earlier proof still
 // holds, it is renewed, for less than a new one takes.
 func (p *Prover) waiting(ctx context.Context, q Question) (waiting []QueueDepth, err error) {
-	err = p.count(ctx, func(c *counter) error {
+	err = p.withCounter(ctx, func(c *counter) error {
 		if isRenewed, err := p.renew(ctx, c, q.Queues); err != nil || isRenewed {
 			return err
 		}
@@ -335,7 +335,7 @@ func (p *Prover) Left(ctx context.Context, q topology.Queue, sources []string) (
 	if err := p.Settle(ctx, sources); err != nil {
 		return nil, err
 	}
-	err = p.count(ctx, func(c *counter) error {
+	err = p.withCounter(ctx, func(c *counter) error {
 		if earlier := p.lastProof(); earlier.Covers(q, p.closedAt(sources)) {
 			if isEmpty, err := c.isStillEmpty(ctx, q, earlier); err != nil || isEmpty {
 				return err
@@ -349,7 +349,7 @@ func (p *Prover) Left(ctx context.Context, q topology.Queue, sources []string) (
 
 // VerifyServed fails for a queue that was declared and that nobody serves.
 func (p *Prover) VerifyServed(ctx context.Context, q topology.Queue) error {
-	err := p.count(ctx, func(c *counter) error { return c.verifyServed(ctx, q) })
+	err := p.withCounter(ctx, func(c *counter) error { return c.verifyServed(ctx, q) })
 	if e, is := errors.AsType[*rabbit.Error](err); is &&
 		(e.Kind == rabbit.Unavailable || e.Kind == rabbit.Timeout && ctx.Err() == nil) {
 		return &rabbit.Error{Kind: rabbit.Unavailable, Op: fmt.Sprintf("declare %s in vhost %q",
@@ -358,9 +358,9 @@ func (p *Prover) VerifyServed(ctx context.Context, q topology.Queue) error {
 	return err
 }
 
-// count does something with the counter of the operation. Where its connection ends meanwhile, all of it is done again
-// over another one, for as long as a request is tried again.
-func (p *Prover) count(ctx context.Context, do func(*counter) error) error {
+// withCounter does something with the counter of the operation. Where its connection ends meanwhile, all of it is done
+// again over another one, for as long as a request is tried again.
+func (p *Prover) withCounter(ctx context.Context, do func(*counter) error) error {
 	var failing time.Time
 	for {
 		c, err := p.choose(ctx)

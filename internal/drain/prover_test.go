@@ -38,7 +38,7 @@ func TestCountAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			calls := 0
-			err := overAMQP(t, test.retries).count(t.Context(), func(*counter) error {
+			err := overAMQP(t, test.retries).withCounter(t.Context(), func(*counter) error {
 				if calls++; calls > test.fails {
 					return nil
 				}

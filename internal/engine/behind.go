@@ -135,11 +135,7 @@ func receiver(
 	if _, exists := there.Queues[name]; exists {
 		return health.Receivers(there.Queues, there.Status), nil
 	}
-	return []health.Finding{{
-		Severity: health.Error, Object: topology.QueueObject(name), Cause: "missing",
-		Effect: "a message whose delay is over has nowhere to go. A quorum delay queue that dead-letters at least " +
-			"once keeps it and tries again every three minutes. Any other loses it",
-	}}, nil
+	return []health.Finding{health.NoReceiver(name)}, nil
 }
 
 // fixedKey is the key with which all messages leave, empty if they keep their own.

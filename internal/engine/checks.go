@@ -86,17 +86,17 @@ func (o *operation) checkDelivery(found *rabbit.State) error {
 	switch {
 	case o.change.Options.DeliveryPlanned:
 		return nil
-	case o.isUpdate() && o.after.ownsDelivery() && !o.before.ownsDelivery():
+	case o.isUpdate() && o.after.wanted.OwnsDelivery() && !o.before.wanted.OwnsDelivery():
 		return o.after.checkTakeover(found)
 	}
-	return o.after.checkDelivery(found)
+	return o.after.checkOthersDelivery(found)
 }
 
-// checkDelivery makes sure of a delivery exchange that the topology does not own.
-func (d *deployment) checkDelivery(state *rabbit.State) error {
+// checkOthersDelivery makes sure of a delivery exchange that the topology does not own.
+func (d *deployment) checkOthersDelivery(state *rabbit.State) error {
 	anyType := d.wanted.DeliveryType == ""
 	switch {
-	case d.ownsDelivery() || d.wanted.Delivery == "":
+	case d.wanted.OwnsDelivery() || d.wanted.Delivery == "":
 		return nil
 	case !state.DeliveryExists:
 		return &DeliveryError{Exchange: d.wanted.Delivery, Missing: true, AnyType: anyType}
@@ -122,7 +122,7 @@ func (d *deployment) checkPolicies(ctx context.Context, state *rabbit.State, bef
 	for _, name := range policiesToSet(d.wanted, state.Topology) {
 		own := d.wanted.Policies[name]
 		errs = append(errs, d.vhost.MaySet(ctx, own))
-		if rivals := withoutOwn(d.rivals(state, own), before); len(rivals) > 0 {
+		if rivals := withoutOwn(rivalsOf(d.wanted, own, state), before); len(rivals) > 0 {
 			errs = append(errs, &RivalError{own, rivals})
 		}
 	}
@@ -143,18 +143,20 @@ func withoutOwn(rivals []Rival, own topology.Topology) []Rival {
 	})
 }
 
-// rivals are those because of which a policy of the topology may not apply.
-func (d *deployment) rivals(state *rabbit.State, own topology.Policy) []Rival {
-	return d.onExchangesOf(own, func(exchange string) policy.Policies {
+// rivalsOf are the policies because of which a policy of the topology may not apply.
+func rivalsOf(wanted topology.Topology, own topology.Policy, state *rabbit.State) []Rival {
+	return onExchangesOf(wanted, own, func(exchange string) policy.Policies {
 		return state.AllPolicies.Users.Rivals(own, exchange)
 	})
 }
 
 // onExchangesOf gathers other policies, exchange by exchange of those to which a policy of the topology is to apply.
-func (d *deployment) onExchangesOf(own topology.Policy, others func(exchange string) policy.Policies) []Rival {
+func onExchangesOf(
+	wanted topology.Topology, own topology.Policy, others func(exchange string) policy.Policies,
+) []Rival {
 	var rivals []Rival
-	for _, exchange := range slices.Sorted(maps.Keys(d.wanted.Exchanges)) {
-		if d.wanted.AlternateOf(exchange) != own.AlternateExchange() {
+	for _, exchange := range slices.Sorted(maps.Keys(wanted.Exchanges)) {
+		if wanted.AlternateOf(exchange) != own.AlternateExchange() {
 			continue
 		}
 		for _, other := range others(exchange) {

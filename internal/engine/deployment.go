@@ -3,8 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
@@ -25,15 +23,6 @@ func (d *deployment) of(t topology.Topology) *deployment { return &deployment{d.
 // read finds out which objects exist.
 func (d *deployment) read(ctx context.Context) (*rabbit.State, error) {
 	return d.vhost.ReadExisting(ctx, d.wanted)
-}
-
-// ownsDelivery tells whether the delivery exchange is part of the topology.
-func (d *deployment) ownsDelivery() bool { return d.wanted.Has(d.wanted.Delivery) }
-
-// ownedExchanges are those of the exchanges whose bindings belong to the topology.
-func (d *deployment) ownedExchanges(t topology.Topology) []string {
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(t.Exchanges)),
-		func(name string) bool { return !d.wanted.Owns(name) })
 }
 
 // run carries out a plan that turns the state into the wanted topology. It reads the objects that exist then, nil if
@@ -81,7 +70,7 @@ func (d *deployment) verifyGone(ctx context.Context) error {
 
 // deleteDelivery deletes the delivery exchange if it belongs to the topology, unless others use it: it tells who does.
 func (d *deployment) deleteDelivery(ctx context.Context, force bool) (users []string, err error) {
-	if !d.ownsDelivery() {
+	if !d.wanted.OwnsDelivery() {
 		return nil, nil
 	}
 	name := d.wanted.Delivery

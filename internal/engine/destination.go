@@ -44,7 +44,7 @@ func (r *rebinding) check(ctx context.Context, isNew bool) (problems []Problem, 
 
 // checkEnds makes sure of what the binding is to connect.
 func (r *rebinding) checkEnds(ctx context.Context) (problems []Problem, err error) {
-	delivery, err := r.checkDelivery(ctx)
+	delivery, err := r.faultOfDelivery(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -65,8 +65,8 @@ func (r *rebinding) checkEnds(ctx context.Context) (problems []Problem, err erro
 	return problems, allErrors(delivery, err)
 }
 
-// checkDelivery finds the fault of the delivery exchange, nil if it has none.
-func (r *rebinding) checkDelivery(ctx context.Context) (fault, err error) {
+// faultOfDelivery finds the fault of the delivery exchange, nil if it has none.
+func (r *rebinding) faultOfDelivery(ctx context.Context) (fault, err error) {
 	source, exists, err := r.vhost.Exchange(ctx, r.to.Source)
 	switch {
 	case err != nil:

@@ -47,7 +47,7 @@ func (o *operation) tearDown(ctx context.Context, d *deployment) (done []plan.St
 		return nil, err
 	}
 	if plan.NeedsInbound(d.wanted, guard) {
-		inbound, err := d.vhost.Inbound(ctx, d.ownedExchanges(state.Topology),
+		inbound, err := d.vhost.Inbound(ctx, d.wanted.Owned(state.Topology.Exchanges),
 			slices.Collect(maps.Keys(state.Queues)))
 		if err != nil {
 			return nil, err

@@ -9,14 +9,12 @@
 // Read engine.go and apply.go first, then create.go, update.go, rebuild.go and destroy.go; bindings.go for a
 // destination. Who may make a change is decided in owner.go, and when in package turns.
 //
-// It knows nothing of Terraform, and words nothing that a user reads there.
+// It knows nothing of Terraform.
 package engine
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine/turns"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
@@ -134,9 +132,4 @@ type operation struct {
 func (c Change) on(vhost Vhost) *operation {
 	of := func(t topology.Topology) *deployment { return &deployment{kind: c.Kind, vhost: vhost, wanted: t} }
 	return &operation{change: c, before: of(c.Before), after: of(c.After)}
-}
-
-// withTimeToUndo is for what has to be done although the operation's own time is over.
-func withTimeToUndo(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 }

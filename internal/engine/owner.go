@@ -27,7 +27,7 @@ func (o *operation) checkOwner(wanted topology.Topology, found *rabbit.State) er
 // itself is an ordinary thing. So is a binding that is none of a level or of a ladder's entry, whose keys to its delay
 // queues can be any.
 func (d *deployment) checkReached(ctx context.Context, adopted topology.Topology) (refusal, err error) {
-	exchanges := slices.DeleteFunc(d.ownedExchanges(adopted),
+	exchanges := slices.DeleteFunc(d.wanted.Owned(adopted.Exchanges),
 		func(name string) bool { return name == d.wanted.Entry })
 	queues := slices.Collect(maps.Keys(adopted.Queues))
 	var objects []string

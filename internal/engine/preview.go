@@ -86,7 +86,8 @@ func (o *operation) previewCreate(ctx context.Context, found *rabbit.State) (ref
 // previewOthers lists the bindings of others that go with the objects of the topology before.
 func (o *operation) previewOthers(ctx context.Context) (problems []Problem) {
 	away := plan.Away(o.change.Before, o.change.After, o.change.Options.Rebuild)
-	found, err := o.before.vhost.Inbound(ctx, o.before.ownedExchanges(away), slices.Collect(maps.Keys(away.Queues)))
+	found, err := o.before.vhost.Inbound(ctx, o.before.wanted.Owned(away.Exchanges),
+		slices.Collect(maps.Keys(away.Queues)))
 	var shared []topology.Binding
 	if err == nil && away.Shared {
 		shared, err = o.before.vhost.BindingsFrom(ctx, away.Entry)
@@ -109,7 +110,7 @@ func (o *operation) previewOthers(ctx context.Context) (problems []Problem) {
 func (o *operation) previewPolicies(found *rabbit.State) (problems []Problem) {
 	for _, name := range policiesToSet(o.after.wanted, found.Topology) {
 		own := o.after.wanted.Policies[name]
-		rivals := o.after.onExchangesOf(own, func(exchange string) policy.Policies {
+		rivals := onExchangesOf(o.after.wanted, own, func(exchange string) policy.Policies {
 			return found.AllPolicies.Users.Displaced(own, exchange)
 		})
 		rivals = slices.DeleteFunc(withoutOwn(rivals, o.change.Options.Own),

@@ -46,7 +46,7 @@ func (e *Engine) previewBindings(ctx context.Context, c Change) []Problem {
 func (r *rebinding) preview(ctx context.Context) (problems []Problem, err error) {
 	var delivery error
 	if !r.change.Options.DeliveryPlanned {
-		if delivery, err = r.checkDelivery(ctx); err != nil {
+		if delivery, err = r.faultOfDelivery(ctx); err != nil {
 			return nil, err
 		}
 	}

@@ -51,7 +51,7 @@ func (o *operation) rebuild(ctx context.Context) (Result, error) {
 func (o *operation) readBound(ctx context.Context, found *rabbit.State) error {
 	before := o.before.wanted
 	there := found.Part(before)
-	exchanges := o.before.ownedExchanges(there)
+	exchanges := o.before.wanted.Owned(there.Exchanges)
 	if plan.RebuildsDelivery(before, o.after.wanted, found.Topology) {
 		exchanges = append(exchanges, o.after.wanted.Delivery)
 		bindings, err := o.after.vhost.BindingsFrom(ctx, o.after.wanted.Delivery)
@@ -74,7 +74,7 @@ func (o *operation) brokenOff(
 	}
 	ctx, cancel := withTimeToUndo(ctx)
 	defer cancel()
-	result := o.thereAfterFailure(ctx, found, done, cause)
+	result := o.resultAfterFailure(ctx, found, done, cause)
 	if !result.StartsFromAfter {
 		return result, cause
 	}
@@ -84,8 +84,8 @@ func (o *operation) brokenOff(
 	return result, allErrors(cause, err)
 }
 
-// thereAfterFailure is what there is after a failure.
-func (o *operation) thereAfterFailure(ctx context.Context, found *rabbit.State, done []plan.Step, cause error) Result {
+// resultAfterFailure is the result with what there is then.
+func (o *operation) resultAfterFailure(ctx context.Context, found *rabbit.State, done []plan.Step, cause error) Result {
 	old, err := o.before.read(ctx)
 	if err != nil {
 		// Nobody can say what exists: the state names all that may. Nothing is declared before all is torn down. What

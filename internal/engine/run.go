@@ -50,7 +50,8 @@ func (t *target) runner() *Runner {
 //
 // Done are the steps that had an effect, or may have had one because the answer got lost. That is
 // so with an error, too, unless all has been undone. A declaration that found its object there is not among them. The
-// error is a *rabbit.Error, a *drain.NotEmptyError, an *UndoError or *LeftOutError around one of these, or Refusals.
+// error is a *rabbit.Error, a *drain.NotEmptyError or an *OwnerError. It may be an *UndoError or a *LeftOutError around
+// one of these, or Refusals.
 func (r *Runner) Run(ctx context.Context, steps plan.Plan) (done []plan.Step, err error) {
 	var refused recreations
 	for _, phase := range steps {

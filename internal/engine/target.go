@@ -65,9 +65,9 @@ func (t *target) DeleteQueue(ctx context.Context, s plan.DeleteQueue) (bool, err
 	defer t.prover.Changed(s.Queue.Name)
 	switch {
 	case !s.IfEmpty:
-		return t.vhost.DeleteQueue(ctx, s.Queue.Name, false, nil)
+		return t.vhost.DeleteQueue(ctx, s.Queue.Name, nil)
 	case s.Queue.Type() != "classic":
-		return t.vhost.DeleteQueue(ctx, s.Queue.Name, false, func() error {
+		return t.vhost.DeleteQueue(ctx, s.Queue.Name, func() error {
 			waiting, err := t.prover.Left(ctx, s.Queue, s.Sources)
 			if err == nil && len(waiting) > 0 {
 				err = t.notEmpty(s, waiting)
@@ -78,7 +78,7 @@ func (t *target) DeleteQueue(ctx context.Context, s plan.DeleteQueue) (bool, err
 	if err := t.prover.Settle(ctx, s.Sources); err != nil {
 		return false, err
 	}
-	changed, err := t.vhost.DeleteQueue(ctx, s.Queue.Name, true, nil)
+	changed, err := t.vhost.DeleteEmptyQueue(ctx, s.Queue.Name)
 	if rabbit.IsNotEmpty(err) {
 		if waiting, countErr := t.prover.Ready(ctx, []topology.Queue{s.Queue}); countErr == nil {
 			err = t.notEmpty(s, waiting)

@@ -20,7 +20,7 @@ func (r *Runner) undo(
 	if phase.Undo == nil {
 		return false, failure
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+	ctx, cancel := withTimeToUndo(ctx)
 	defer cancel()
 	undo := UndoError{Err: failure}
 	missing := map[string]bool{}
@@ -31,7 +31,7 @@ func (r *Runner) undo(
 			continue
 		}
 		left, err := r.asFarAsPossible(ctx, phase.Steps)
-		undo.Done = append(undo.Done, stepsWithout(phase.Steps, left)...)
+		undo.Done = append(undo.Done, plan.Without(phase.Steps, left)...)
 		undo.leave(missing, left)
 		undo.Undo = cmp.Or(undo.Undo, err)
 		if err != nil && (!mayGoOn(err) || slices.ContainsFunc(phase.Steps, onlyLooks)) {
@@ -53,22 +53,25 @@ func (r *Runner) undo(
 func (r *Runner) goOn(
 	ctx context.Context, steps, finished []plan.Step, failure error,
 ) (done []plan.Step, err error) {
-	left, err := stepsWithout(steps, finished), failure
+	left, err := plan.Without(steps, finished), failure
 	if ctx.Err() != nil || mayGoOn(failure) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+		ctx, cancel := withTimeToUndo(ctx)
 		defer cancel()
 		left, err = r.asFarAsPossible(ctx, left)
 	}
-	done = stepsWithout(steps, left)
+	done = plan.Without(steps, left)
 	if err == nil {
 		return done, nil
 	}
 	return done, &UndoError{Err: failure, Undo: err, Done: done, Left: left}
 }
 
-// undoTime limits an undo, which goes on when the operation has been canceled. Without AMQP, that of a rebuild of 28
-// levels takes half a minute, and several times as long beside much else.
-const undoTime = 3 * time.Minute
+// withTimeToUndo is for what has to be done although the operation was canceled, or its own time is over. That is an
+// undo, and a look at what there is then. Without AMQP, the undo of a rebuild of 28 levels takes half a minute, and
+// several times as long beside much else.
+func withTimeToUndo(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), 3*time.Minute)
+}
 
 // leave notes the steps that are not done, and the objects that are missing without them.
 func (e *UndoError) leave(missing map[string]bool, steps []plan.Step) {
@@ -89,15 +92,8 @@ func (r *Runner) takeBack(ctx context.Context, undo *UndoError, steps []plan.Ste
 		exchange := step.Effect().Object
 		gone := slices.DeleteFunc(slices.Clone(undo.Done),
 			func(step plan.Step) bool { return !step.Effect().Makes || step.Effect().Object != exchange })
-		undo.Done, undo.Left = stepsWithout(undo.Done, gone), append(gone, undo.Left...)
+		undo.Done, undo.Left = plan.Without(undo.Done, gone), append(gone, undo.Left...)
 	}
-}
-
-// stepsWithout are the steps that are not among the others.
-func stepsWithout(steps, others []plan.Step) []plan.Step {
-	return slices.DeleteFunc(slices.Clone(steps), func(step plan.Step) bool {
-		return slices.ContainsFunc(others, func(other plan.Step) bool { return other.String() == step.String() })
-	})
 }
 
 func onlyLooks(step plan.Step) bool { return step.Effect().Object == "" }
@@ -117,7 +113,7 @@ func (r *Runner) asFarAsPossible(ctx context.Context, steps []plan.Step) (left [
 	if err == nil {
 		return nil, nil
 	} else if !mayGoOn(err) {
-		return stepsWithout(steps, done), err
+		return plan.Without(steps, done), err
 	}
 	err = nil
 	for _, step := range steps {

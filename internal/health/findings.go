@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -89,13 +90,7 @@ func leaders(vhost string, actual map[string]topology.Queue, status map[string]Q
 // rebalance is a command for a shell beside a node. RabbitMQ spreads evenly what the patterns match, as a whole: with
 // queues of others among it, these might stay on one node.
 func rebalance(vhost string, queues []string) string {
-	prefix := queues[0]
-	for _, name := range queues {
-		for !strings.HasPrefix(name, prefix) {
-			prefix = prefix[:len(prefix)-1]
-		}
-	}
-	prefix = strings.ToValidUTF8(prefix, "") // a name may have been cut within a character
+	prefix := plaintext.CommonPrefix(queues)
 	pattern := func(text, end string) string {
 		return "'^" + strings.ReplaceAll(regexp.QuoteMeta(text), "'", `'\''`) + end + "'"
 	}
@@ -155,7 +150,7 @@ func (i *inspection) applied() {
 		i.add(Warning, i.cause(), "RabbitMQ does not tell yet which values it sets for so new a queue. The next "+
 			"refresh tells their effect on messages")
 	}
-	if ttl, ok := i.lowers("message-ttl"); ok {
+	if ttl, ok := i.limitByPolicy("message-ttl"); ok {
 		if i.queue.Delays() {
 			i.add(Error, i.cause(), fmt.Sprintf("messages leave it after %s instead of %s", millis(ttl),
 				millis(i.queue.TTLMillis())))
@@ -163,7 +158,7 @@ func (i *inspection) applied() {
 			i.add(Error, i.cause(), fmt.Sprintf("messages in it are %s after %s", removed(i.next()), millis(ttl)))
 		}
 	}
-	if expires, ok := i.lowers("expires"); ok {
+	if expires, ok := i.limitByPolicy("expires"); ok {
 		i.add(Error, i.cause(), expired(expires))
 	}
 	i.limits()
@@ -171,7 +166,7 @@ func (i *inspection) applied() {
 	if byPolicy && i.queue.Delays() {
 		i.add(Error, i.cause(), withKey(key))
 	}
-	if looks, ok := i.lowers("delivery-limit"); ok && i.queue.Type() == "quorum" {
+	if looks, ok := i.limitByPolicy("delivery-limit"); ok && i.queue.Type() == "quorum" {
 		i.add(Error, i.cause(), lookedAt(i.queue, looks, i.next()))
 	}
 	if kind, byPolicy := policy.InForce(i.queue, "delayed-retry-type", i.status.Applied.Definition); byPolicy &&
@@ -183,8 +178,8 @@ func (i *inspection) applied() {
 // limits reports what becomes of messages when the queue is full.
 func (i *inspection) limits() {
 	overflow := i.overflow()
-	for _, limit := range []struct{ key, unit string }{{"max-length", "messages"}, {"max-length-bytes", "bytes"}} {
-		most, ok := i.lowers(limit.key)
+	for _, limit := range lengthLimits {
+		most, ok := i.limitByPolicy(limit.key)
 		if !ok {
 			continue
 		}
@@ -207,8 +202,8 @@ func (i *inspection) consumers() {
 	}
 }
 
-// lowers tells whether the policy sets the limit below the queue's own argument.
-func (i *inspection) lowers(key string) (int64, bool) {
+// limitByPolicy is the limit that a policy has put in force.
+func (i *inspection) limitByPolicy(key string) (int64, bool) {
 	value, byPolicy := policy.InForce(i.queue, key, i.status.Applied.Definition)
 	limit, isLimit := value.(int64)
 	return limit, byPolicy && isLimit
@@ -242,12 +237,12 @@ func (i *inspection) limit() limit {
 	if i.queue.Type() == "stream" || !strings.HasPrefix(i.overflow(), "reject-publish") { // or reject-publish-dlx
 		return limit{}
 	}
-	for _, key := range []string{"max-length", "max-length-bytes"} {
-		if most, ok := i.lowers(key); ok {
-			return limit{key, most, fmt.Sprintf("%s = %d by %s", key, most, i.cause())}
+	for _, of := range lengthLimits {
+		if most, ok := i.limitByPolicy(of.key); ok {
+			return limit{of.key, most, fmt.Sprintf("%s = %d by %s", of.key, most, i.cause())}
 		}
-		if most, ok := i.queue.Arguments["x-"+key].(int64); ok {
-			return limit{key, most, fmt.Sprintf("x-%s = %d", key, most)}
+		if most, ok := i.queue.Arguments["x-"+of.key].(int64); ok {
+			return limit{of.key, most, fmt.Sprintf("x-%s = %d", of.key, most)}
 		}
 	}
 	return limit{}

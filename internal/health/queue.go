@@ -123,13 +123,17 @@ func changedSafety(want, have topology.Queue) effect {
 	case want.Type() != have.Type():
 		return effect{Warning, otherwise}
 	}
-	for argument, unit := range map[string]string{"x-max-length": "messages", "x-max-length-bytes": "bytes"} {
-		if _, isLimited := have.Arguments[argument]; isLimited {
-			return changedLimit(argument, unit)(want, have)
+	for _, limit := range lengthLimits {
+		if argument := "x-" + limit.key; have.Arguments[argument] != nil {
+			return changedLimit(argument, limit.unit)(want, have)
 		}
 	}
 	return effect{Harmless, passes}
 }
+
+// lengthLimits are the keys of policies for how much a queue holds, and what they count. An argument has an "x-" before
+// the key.
+var lengthLimits = []struct{ key, unit string }{{"max-length", "messages"}, {"max-length-bytes", "bytes"}}
 
 // changedLimit is for a queue that can hold more or fewer.
 func changedLimit(argument, unit string) func(want, have topology.Queue) effect {

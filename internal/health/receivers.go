@@ -67,3 +67,30 @@ func Nowhere(object, cause string) Finding {
 		"it. Quorum delay queues keep it, and RabbitMQ tries again every three minutes. " + holdsUp + ". Classic " +
 		"delay queues lose it"}
 }
+
+// NoReceiver is for a queue that is to get all messages, and that does not exist.
+func NoReceiver(queue string) Finding {
+	return Finding{Error, topology.QueueObject(queue), "missing", "a message whose delay is over has nowhere to go. " +
+		"A quorum delay queue that dead-letters at least once keeps it and tries again every three minutes. Any " +
+		"other loses it"}
+}
+
+// NotParked is for a delivery exchange without an alternate exchange. One that cannot be read may be named by a policy,
+// empty if none applies.
+func NotParked(delivery, unreadPolicy string) Finding {
+	unless := ""
+	if unreadPolicy != "" {
+		unless = fmt.Sprintf("unless policy %q names one, which cannot be read, ", unreadPolicy)
+	}
+	return Finding{Warning, topology.ExchangeObject(delivery), "no alternate exchange", unless + "a message for a " +
+		"destination that is not bound there is not parked. A quorum queue keeps it and tries again every three " +
+		"minutes. A classic queue loses it"}
+}
+
+// Outranked is for an exchange to which the policy that says where to park may not apply, because of a rival.
+func Outranked(exchange string, parking, rival topology.Policy) Finding {
+	return Finding{Warning, topology.ExchangeObject(exchange), fmt.Sprintf("policy %q", rival.Name), fmt.Sprintf("its "+
+		"priority is %v, and that of policy %q is %v. Then RabbitMQ may not apply that, and parks nothing here. A "+
+		"message that no binding takes stays in the quorum queue before it, which tries again every three minutes. A "+
+		"classic queue and the entry lose it", rival.Priority, parking.Name, parking.Priority)}
+}

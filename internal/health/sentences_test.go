@@ -380,7 +380,7 @@ var ofParkingCascade = []damageCase{
 	},
 		`The binding of exchange t.delay-01 to queue t.delay-01 with key "*.1.#" and arguments {"x-note":1} was ` +
 			"added. Messages take the same way as without it. The next apply removes it."},
-	{"a mark", func(w *world) { w.Bindings.Add(w.desired.MarkOn("t.delay-02", "m")) },
+	{"a mark", func(w *world) { w.Bindings.Add(w.desired.LockOn("t.delay-02", "m")) },
 		`The binding of exchange t.delay-02 to exchange t.delay-02 with key "0.0.0.*.#" and arguments ` +
 			`{"rabbitmqdelay-claim":"m"} was added. A create that was killed has left it, and it does nothing. ` +
 			"The next apply removes it."},

@@ -55,3 +55,17 @@ func FuzzLine(f *testing.F) {
 		}
 	})
 }
+
+func TestCommonPrefix(t *testing.T) {
+	t.Parallel()
+	for want, texts := range map[string][]string{
+		"t.":    {"t.one", "t.two"},
+		"":      {"a", "b"},
+		"alone": {"alone"},
+		"tä":    {"tä€", "tä₭"}, // which begin with the same byte
+	} {
+		if got := plaintext.CommonPrefix(texts); got != want {
+			t.Errorf("%q have %q in common, not %q", texts, got, want)
+		}
+	}
+}

@@ -1,6 +1,9 @@
 package plaintext
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // Texts are the texts of all.
 func Texts[T any](all []T, text func(T) string) []string {
@@ -23,4 +26,16 @@ func List(texts []string, word string) string {
 // Join joins the texts of all.
 func Join[T any](all []T, separator string, text func(T) string) string {
 	return strings.Join(Texts(all, text), separator)
+}
+
+// CommonPrefix is the beginning that one or more texts have in common. It does not end within a character.
+func CommonPrefix(texts []string) string {
+	common := texts[0]
+	for _, text := range texts {
+		for !strings.HasPrefix(text, common) {
+			_, size := utf8.DecodeLastRuneInString(common)
+			common = common[:len(common)-size]
+		}
+	}
+	return common
 }

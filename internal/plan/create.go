@@ -41,7 +41,7 @@ func Create(desired, actual topology.Topology, mark string) Plan {
 	steps := plan[at].Steps
 	first := slices.IndexFunc(steps, isNew)
 	declare, _ := steps[first].(DeclareExchange)
-	marking := desired.MarkOn(declare.Exchange.Name, mark)
+	marking := desired.LockOn(declare.Exchange.Name, mark)
 	plan[entryPhase].Steps = append(plan[entryPhase].Steps, Unbind{marking})
 	rest := slices.Delete(slices.Clone(steps), first, first+1)
 	return slices.Concat(Plan{}.then(declare).then(Bind{marking}).then(VerifyAlone{marking}), plan[:at],

@@ -79,12 +79,3 @@ func behind(t topology.Topology, name string, kind topology.DestinationType) []s
 	visit(name, kind)
 	return found
 }
-
-// listed are those of the steps that are in a list as well.
-func listed(steps, list []Step) []Step {
-	texts := map[string]bool{}
-	for _, step := range list {
-		texts[step.String()] = true
-	}
-	return slices.DeleteFunc(slices.Clone(steps), func(step Step) bool { return !texts[step.String()] })
-}

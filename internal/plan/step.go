@@ -12,6 +12,7 @@ package plan
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -41,7 +42,7 @@ type Phase struct {
 	GoesOn bool
 }
 
-// Step is one thing to do on a broker. It says in one line what that is.
+// Step is one thing to do on a broker. It says in one line what that is. Two steps that say the same are the same.
 type Step interface {
 	fmt.Stringer
 	// Do does it. It tells whether that changed something, or may have, because the answer got lost.
@@ -61,6 +62,16 @@ type Effect struct {
 	Inverse func(before topology.Topology) Step
 	// change does it to a topology.
 	change func(topology.Topology)
+}
+
+// makes is the effect of a step that makes an object, or binds it onwards.
+func makes(object string, change func(topology.Topology)) Effect {
+	return Effect{object, true, nil, change}
+}
+
+// removes is the effect of a step that takes something away.
+func removes(object string, inverse func(before topology.Topology) Step, change func(topology.Topology)) Effect {
+	return Effect{object, false, inverse, change}
 }
 
 // becomes is the inverse of a step that does not depend on the topology before.
@@ -103,8 +114,8 @@ func (s DeclareExchange) Do(ctx context.Context, on Target) (bool, error) {
 
 // Effect is the exchange.
 func (s DeclareExchange) Effect() Effect {
-	return Effect{topology.ExchangeObject(s.Exchange.Name), true, nil,
-		func(t topology.Topology) { t.Exchanges[s.Exchange.Name] = s.Exchange }}
+	return makes(topology.ExchangeObject(s.Exchange.Name),
+		func(t topology.Topology) { t.Exchanges[s.Exchange.Name] = s.Exchange })
 }
 
 // DeclareQueue creates a queue; an equal one is left as it is.
@@ -123,8 +134,8 @@ func (s DeclareQueue) Do(ctx context.Context, on Target) (bool, error) {
 
 // Effect is the queue.
 func (s DeclareQueue) Effect() Effect {
-	return Effect{topology.QueueObject(s.Queue.Name), true, nil,
-		func(t topology.Topology) { t.Queues[s.Queue.Name] = s.Queue }}
+	return makes(topology.QueueObject(s.Queue.Name),
+		func(t topology.Topology) { t.Queues[s.Queue.Name] = s.Queue })
 }
 
 // Bind creates a binding.
@@ -137,8 +148,8 @@ func (s Bind) Do(ctx context.Context, on Target) (bool, error) { return on.Bind(
 
 // Effect is the binding.
 func (s Bind) Effect() Effect {
-	return Effect{topology.ExchangeObject(s.Binding.Source), true, nil,
-		func(t topology.Topology) { t.Bind(s.Binding) }}
+	return makes(topology.ExchangeObject(s.Binding.Source),
+		func(t topology.Topology) { t.Bind(s.Binding) })
 }
 
 // Unbind deletes a binding.
@@ -151,8 +162,8 @@ func (s Unbind) Do(ctx context.Context, on Target) (bool, error) { return on.Unb
 
 // Effect is that the binding is gone.
 func (s Unbind) Effect() Effect {
-	return Effect{topology.ExchangeObject(s.Binding.Source), false, becomes(Bind(s)),
-		func(t topology.Topology) { t.Unbind(func(b topology.Binding) bool { return b == s.Binding }) }}
+	return removes(topology.ExchangeObject(s.Binding.Source), becomes(Bind(s)),
+		func(t topology.Topology) { t.Unbind(func(b topology.Binding) bool { return b == s.Binding }) })
 }
 
 // DeleteExchange deletes an exchange with its bindings.
@@ -171,12 +182,12 @@ func (s DeleteExchange) Do(ctx context.Context, on Target) (bool, error) {
 
 // Effect is that the exchange and its bindings are gone. Taken back, it has no bindings.
 func (s DeleteExchange) Effect() Effect {
-	return Effect{topology.ExchangeObject(s.Name), false,
+	return removes(topology.ExchangeObject(s.Name),
 		func(before topology.Topology) Step { return DeclareExchange{Exchange: before.Exchanges[s.Name]} },
 		func(t topology.Topology) {
 			delete(t.Exchanges, s.Name)
 			t.Unbind(func(b topology.Binding) bool { return touches(b, s.Name) })
-		}}
+		})
 }
 
 // DeleteQueue deletes a queue, with its messages if there are any.
@@ -196,11 +207,11 @@ func (s DeleteQueue) Do(ctx context.Context, on Target) (bool, error) { return o
 
 // Effect is that the queue and the bindings into it are gone. Taken back, it has no bindings.
 func (s DeleteQueue) Effect() Effect {
-	return Effect{topology.QueueObject(s.Queue.Name), false, becomes(DeclareQueue{Queue: s.Queue}),
+	return removes(topology.QueueObject(s.Queue.Name), becomes(DeclareQueue{Queue: s.Queue}),
 		func(t topology.Topology) {
 			delete(t.Queues, s.Queue.Name)
 			t.Bindings.DeleteInto(map[string]topology.Queue{s.Queue.Name: s.Queue})
-		}}
+		})
 }
 
 // SetPolicy sets a policy, whatever there is under its name.
@@ -213,8 +224,8 @@ func (s SetPolicy) Do(ctx context.Context, on Target) (bool, error) { return on.
 
 // Effect is the policy.
 func (s SetPolicy) Effect() Effect {
-	return Effect{topology.PolicyObject(s.Policy.Name), true, nil,
-		func(t topology.Topology) { t.Policies[s.Policy.Name] = s.Policy }}
+	return makes(topology.PolicyObject(s.Policy.Name),
+		func(t topology.Topology) { t.Policies[s.Policy.Name] = s.Policy })
 }
 
 // DeletePolicy deletes a policy.
@@ -229,9 +240,9 @@ func (s DeletePolicy) Do(ctx context.Context, on Target) (bool, error) {
 
 // Effect is that the policy is gone.
 func (s DeletePolicy) Effect() Effect {
-	return Effect{topology.PolicyObject(s.Name), false,
+	return removes(topology.PolicyObject(s.Name),
 		func(before topology.Topology) Step { return SetPolicy{before.Policies[s.Name]} },
-		func(t topology.Topology) { delete(t.Policies, s.Name) }}
+		func(t topology.Topology) { delete(t.Policies, s.Name) })
 }
 
 // VerifyAllowed fails if the user may not declare or bind the existing object, or may set no policy. To declare it
@@ -351,6 +362,26 @@ func (p Plan) Steps() []Step {
 		steps = append(steps, phase.Steps...)
 	}
 	return steps
+}
+
+// Among are those of the steps that are in a list as well.
+func Among(steps, list []Step) []Step {
+	isListed := textsOf(list)
+	return slices.DeleteFunc(slices.Clone(steps), func(step Step) bool { return !isListed[step.String()] })
+}
+
+// Without are those of the steps that are not in a list.
+func Without(steps, list []Step) []Step {
+	isListed := textsOf(list)
+	return slices.DeleteFunc(slices.Clone(steps), func(step Step) bool { return isListed[step.String()] })
+}
+
+func textsOf(steps []Step) map[string]bool {
+	texts := map[string]bool{}
+	for _, step := range steps {
+		texts[step.String()] = true
+	}
+	return texts
 }
 
 func bind(bindings []topology.Binding) []Step {

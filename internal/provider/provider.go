@@ -235,7 +235,7 @@ func (p *rabbitmqdelay) Configure(
 	if config.Insecure && !resp.Diagnostics.HasError() {
 		resp.Diagnostics.Append(insecureWarning(model.Insecure))
 	}
-	shared := &connection.Connection{Planned: &connection.Plans{}}
+	shared := &connection.Connection{Ledger: &connection.Ledger{}}
 	if known {
 		shared.Client, shared.Engine = client, engine.New(client)
 	}

@@ -232,3 +232,15 @@ func (config Config) secrets() transport.Secrets {
 	}
 	return transport.SecretsOf(users, slices.Collect(maps.Values(config.Headers)))
 }
+
+// Wait waits for so long, unless the context ends.
+func (c *Client) Wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return c.failed("wait for queues", ctx.Err())
+	}
+}

@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -117,7 +116,7 @@ func Sentence(text string) string {
 	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
-// Described is an error for people; all errors of this package, of drain and of engine are.
+// Described is an error for people. All errors of this package and of drain are, and some of engine.
 type Described interface {
 	error
 	Summary() string
@@ -130,18 +129,6 @@ func Describe(err error) Described {
 		return d
 	}
 	return &Error{Kind: Refused, Op: "talk to RabbitMQ", Reason: err.Error()}
-}
-
-// Wait waits for so long, unless the context ends.
-func (c *Client) Wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return c.failed("wait for queues", ctx.Err())
-	}
 }
 
 // Interrupted is for an operation whose context has ended.

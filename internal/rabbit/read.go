@@ -45,7 +45,7 @@ func (v *Vhost) Read(ctx context.Context, want topology.Topology) (*State, error
 	r.queue = v.queueThere
 	r.queues(slices.Sorted(maps.Keys(want.Queues)))
 	r.policies()
-	r.bindingsOf(slices.DeleteFunc(owned(want), func(name string) bool { return !r.state.Has(name) }))
+	r.bindingsOf(slices.DeleteFunc(want.Owned(want.Exchanges), func(name string) bool { return !r.state.Has(name) }))
 	return r.result(want)
 }
 
@@ -55,7 +55,7 @@ func (v *Vhost) ReadExisting(ctx context.Context, want topology.Topology) (*Stat
 	early, stop := context.WithCancel(ctx)
 	defer stop()
 	r := v.reading(early, want)
-	r.bindingsOf(owned(want))
+	r.bindingsOf(want.Owned(want.Exchanges))
 	r.queues(slices.Sorted(maps.Keys(want.Queues)))
 	r.policies()
 	// What keeps these from being read concerns all: so that is the error, whatever else fails.
@@ -73,14 +73,9 @@ func (v *Vhost) ReadExisting(ctx context.Context, want topology.Topology) (*Stat
 	for b := range r.state.Bindings {
 		sources[b.Source] = true
 	}
-	r.bindingsOf(slices.DeleteFunc(owned(want), func(name string) bool { return !r.state.Has(name) || sources[name] }))
+	r.bindingsOf(slices.DeleteFunc(want.Owned(want.Exchanges),
+		func(name string) bool { return !r.state.Has(name) || sources[name] }))
 	return r.result(want)
-}
-
-// owned are the exchanges whose bindings belong to the topology.
-func owned(want topology.Topology) []string {
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(want.Exchanges)),
-		func(name string) bool { return !want.Owns(name) })
 }
 
 // reading is a state that is being read, by many requests at the same time.
@@ -416,4 +411,18 @@ func (v *Vhost) Owners(ctx context.Context, entry string) ([]topology.Binding, e
 // Policies are those of users, nil if they cannot be read.
 func (v *Vhost) Policies(ctx context.Context) (policy.Policies, error) {
 	return v.policies(ctx, "policies")
+}
+
+// VerifyAlone fails if an exchange has other bindings than this one.
+func (v *Vhost) VerifyAlone(ctx context.Context, op string, b topology.Binding) error {
+	bindings, err := v.BindingsFrom(ctx, b.Source)
+	switch {
+	case err != nil:
+		return err
+	case len(bindings) == 0:
+		return &Error{NotFound, v.inVhost(op), "another application has removed it just now", ""}
+	case len(bindings) > 1 || bindings[0] != b:
+		return v.exists(op)
+	}
+	return nil
 }

@@ -120,18 +120,25 @@ func (v *Vhost) DeleteExchange(ctx context.Context, name string, ifUnused bool) 
 	})
 }
 
-// DeleteQueue deletes a queue, if makeSure, where there is one, succeeds before each attempt. IfEmpty has RabbitMQ
-// refuse to delete one with messages: see IsNotEmpty.
-func (v *Vhost) DeleteQueue(
-	ctx context.Context, name string, ifEmpty bool, makeSure func() error,
+// DeleteQueue deletes a queue with its messages, if makeSure, where there is one, succeeds before each attempt.
+func (v *Vhost) DeleteQueue(ctx context.Context, name string, makeSure func() error) (changed bool, err error) {
+	return v.deleteQueue(ctx, name, rabbithole.QueueDeleteOptions{}, makeSure)
+}
+
+// DeleteEmptyQueue deletes a classic queue. RabbitMQ refuses to delete one with messages: see IsNotEmpty.
+func (v *Vhost) DeleteEmptyQueue(ctx context.Context, name string) (changed bool, err error) {
+	changed, err = v.deleteQueue(ctx, name, rabbithole.QueueDeleteOptions{IfEmpty: true}, nil)
+	return changed && !IsNotEmpty(err), err
+}
+
+func (v *Vhost) deleteQueue(
+	ctx context.Context, name string, options rabbithole.QueueDeleteOptions, makeSure func() error,
 ) (changed bool, err error) {
 	w := writing{op: "delete " + topology.QueueObject(name), needs: takes(fmt.Sprintf("configure on queue %q", name)),
 		makeSure: makeSure}
-	options := rabbithole.QueueDeleteOptions{IfEmpty: ifEmpty}
-	changed, err = v.write(ctx, w, func(call *transport.Call) (int, error) {
+	return v.write(ctx, w, func(call *transport.Call) (int, error) {
 		return statusOf(v.client.management(call).DeleteQueue(v.name, name, options))
 	})
-	return changed && !IsNotEmpty(err), err
 }
 
 // IsNotEmpty tells whether RabbitMQ refused to delete a queue because it holds messages.
@@ -280,20 +287,6 @@ func argumentsOf(b topology.Binding) map[string]any {
 		panic(err) // see topology.Binding: it is the text of arguments that were read or expanded
 	}
 	return arguments
-}
-
-// VerifyAlone fails if an exchange has other bindings than this one.
-func (v *Vhost) VerifyAlone(ctx context.Context, op string, b topology.Binding) error {
-	bindings, err := v.BindingsFrom(ctx, b.Source)
-	switch {
-	case err != nil:
-		return err
-	case len(bindings) == 0:
-		return &Error{NotFound, v.inVhost(op), "another application has removed it just now", ""}
-	case len(bindings) > 1 || bindings[0] != b:
-		return v.exists(op)
-	}
-	return nil
 }
 
 // statusOf turns the result of a rabbit-hole method into a status code.

@@ -14,7 +14,7 @@ func (c *candidate) complete(lookahead int, strict bool) (delay.Cascade, error) 
 	if shows.Name == "" {
 		shows = c.objects.exchange(c.Exchange(c.highest())) // which has the same alternate exchange
 	}
-	name, parks := c.objects.parking(shows)
+	name, parks := c.objects.nameByParking(shows)
 	given := delay.Config{
 		Vhost: c.objects.vhost, Name: name, Units: c.Units, Base: agreed.base, Levels: c.Levels,
 		Resolution:   agreed.resolution,
@@ -43,9 +43,9 @@ func (c *candidate) complete(lookahead int, strict bool) (delay.Cascade, error) 
 	return resolved, nil
 }
 
-// parking is the name of the cascade or ladder, as the alternate exchange of one of its own shows it. Not ok is an
-// alternate exchange that would not be declared like this: it is somebody else's.
-func (o *objects) parking(of topology.Exchange) (name string, ok bool) {
+// nameByParking is the name of the cascade or ladder, as the alternate exchange of one of its own shows it. Not ok is
+// an alternate exchange that would not be declared like this: it is somebody else's.
+func (o *objects) nameByParking(of topology.Exchange) (name string, ok bool) {
 	alternate := of.AlternateExchange()
 	name, ok = delay.ParkingFor(alternate)
 	if !ok {

@@ -55,7 +55,7 @@ type shown struct {
 }
 
 // queue is the name of the queue at a place.
-func (c *candidate) queue(at place) string { return c.DelayQueue(at.level, at.number) }
+func (c *candidate) queue(at place) string { return c.DelayQueueName(at.level, at.number) }
 
 // ttl is how long a message waits at a place, with units.
 func (c *candidate) ttl(at place) time.Duration {

@@ -15,13 +15,13 @@ func (o *objects) ladder(entry string) (delay.Ladder, error) {
 	if err := o.checkLadderEntry(entry); err != nil {
 		return delay.Ladder{}, err
 	}
-	name, parks := o.parking(o.exchange(entry))
+	name, parks := o.nameByParking(o.exchange(entry))
 	given := delay.LadderConfig{Vhost: o.vhost, Name: name, ParkUnroutable: parks, EntryExchange: entry}
 	usual := delay.DefaultQueueName(cmp.Or(name, given.DerivedName(), entry))
 	all := o.rungs(entry)
-	recognize := ownRungs
+	nameRungs := nameLabelledRungs
 	if len(all) == 0 {
-		all, recognize = o.keyedRungs(entry), keyedRungs
+		all, nameRungs = o.keyedRungs(entry), nameKeyedRungs
 		if len(all) == 0 {
 			return delay.Ladder{}, o.noRungs(entry)
 		}
@@ -30,7 +30,7 @@ func (o *objects) ladder(entry string) (delay.Ladder, error) {
 			given.BindingKeys[r.label] = r.key
 		}
 	}
-	own, err := recognize(all, usual)
+	own, err := nameRungs(all, usual)
 	if err == nil {
 		err = o.checkWays(given, all, own.typical(all))
 	}
@@ -49,14 +49,8 @@ func (o *objects) ladder(entry string) (delay.Ladder, error) {
 	if given.DeliverToQueue = q.DeadLetterQueue(); given.DeliverToQueue != "" {
 		given.DeadLetterRoutingKey = ""
 	}
-	for _, r := range all {
-		// Without it, messages with its key would be unroutable after an apply.
-		if r.whole && own.queues[r.label] == "" && r.queue.DeadLetterExchange() == given.DeliveryExchange &&
-			r.queue.DeadLetterQueue() == given.DeliverToQueue {
-			return delay.Ladder{}, notThisf("queue %q holds messages for %s and leads to the same delivery exchange, "+
-				"but is not called like the other queues, %q. If the delay is not one of its own, remove the binding",
-				r.queue.Name, r.label, given.QueueName)
-		}
+	if err := checkNoStray(given, all, own); err != nil {
+		return delay.Ladder{}, err
 	}
 	if !parks {
 		given.Name = given.DerivedName()
@@ -69,6 +63,20 @@ func (o *objects) ladder(entry string) (delay.Ladder, error) {
 		return delay.Ladder{}, notThisf("its objects do not make a valid ladder: %s", err)
 	}
 	return l, nil
+}
+
+// checkNoStray refuses a queue with another name that is like those of the ladder. Without it, messages with its key
+// would be unroutable after an apply.
+func checkNoStray(given delay.LadderConfig, all []rung, own rungNaming) error {
+	for _, r := range all {
+		if r.whole && own.queues[r.label] == "" && r.queue.DeadLetterExchange() == given.DeliveryExchange &&
+			r.queue.DeadLetterQueue() == given.DeliverToQueue {
+			return notThisf("queue %q holds messages for %s and leads to the same delivery exchange, but is not "+
+				"called like the other queues, %q. If the delay is not one of its own, remove the binding",
+				r.queue.Name, r.label, given.QueueName)
+		}
+	}
+	return nil
 }
 
 // checkLadderEntry makes sure that an exchange can be the entry of a ladder.
@@ -154,8 +162,8 @@ func (o *objects) checkNoChain(entry, end string) error {
 	return nil
 }
 
-// keyedRungs makes sure that queues behind one entry are those of one ladder, and finds out how they are called.
-func keyedRungs(all []rung, usual delay.Format) (rungNaming, error) {
+// nameKeyedRungs makes sure that queues behind one entry are those of one ladder, and finds out how they are called.
+func nameKeyedRungs(all []rung, usual delay.Format) (rungNaming, error) {
 	own := rungNaming{queues: map[string]string{}, whole: len(all)}
 	for i, r := range all {
 		first := all[0].queue
@@ -205,9 +213,9 @@ func (n rungNaming) typical(all []rung) topology.Queue {
 	return topRanked(whole, func(q topology.Queue) int { return like[shows(q)] })[0]
 }
 
-// ownRungs are those with the usual names or, if there are none, with the format of most of them, and of most that are
-// whole. The others somebody else has bound.
-func ownRungs(all []rung, usual delay.Format) (rungNaming, error) {
+// nameLabelledRungs finds those with the usual names or, if there are none, with the format of most of them, and of
+// most that are whole. The others somebody else has bound.
+func nameLabelledRungs(all []rung, usual delay.Format) (rungNaming, error) {
 	var namings []rungNaming
 	for _, r := range all {
 		for _, format := range labelFormats(r) {

@@ -16,7 +16,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// Delay says what becomes of a message whose delay has not begun.
+// Delay says what becomes of a message whose delay has not readKey.
 type Delay string
 
 // What becomes of it.
@@ -79,8 +79,8 @@ type Rule struct {
 	delay    Delay
 	// atEnd is the key with which a message leaves, empty for its own.
 	atEnd string
-	// begun tells whether a key is right at the entry, and whether it asks for no delay.
-	begun func(key string) (zero, right bool)
+	// readKey tells whether a key is right at the entry, and whether it asks for no delay.
+	readKey func(key string) (zero, right bool)
 	// within judges a message that is neither at the entry nor at the delivery exchange.
 	within func(Message) Verdict
 }
@@ -93,7 +93,7 @@ func OfCascade(c delay.Cascade, d Delay) Rule {
 	}
 	r := Rule{Topology: c.Expand(), delay: d}
 	r.Queue = r.Topology.Parking()
-	r.begun = func(key string) (zero, right bool) {
+	r.readKey = func(key string) (zero, right bool) {
 		wait, _, err := scale.ParseRoutingKey(key)
 		return wait == 0, err == nil
 	}
@@ -102,7 +102,7 @@ func OfCascade(c delay.Cascade, d Delay) Rule {
 		if !isLevel {
 			return Verdict{Stays: Foreign}
 		}
-		if _, right := r.begun(m.Key); !right {
+		if _, right := r.readKey(m.Key); !right {
 			return Verdict{Stays: Malformed}
 		}
 		w := way{c, levels, strings.SplitN(m.Key, ".", c.Levels+1)}
@@ -124,7 +124,7 @@ func OfLadder(l delay.Ladder, d Delay) Rule {
 	r := Rule{Topology: l.Expand(), delay: d, atEnd: l.FixedKey()}
 	r.Queue = r.Topology.Parking()
 	rungs := slices.Collect(maps.Values(l.Keys()))
-	r.begun = func(key string) (zero, right bool) {
+	r.readKey = func(key string) (zero, right bool) {
 		words := topology.ParseTopicKey(key)
 		return false, slices.ContainsFunc(rungs, func(rung string) bool {
 			return rung == key || l.EntryExchangeType == delay.Topic && topology.ParseTopicKey(rung).Matches(words)
@@ -146,7 +146,7 @@ func (r Rule) Judge(m Message) Verdict {
 	case hasWaited(m.Deaths):
 		return Verdict{Stays: Waited}
 	}
-	zero, right := r.begun(m.Key)
+	zero, right := r.readKey(m.Key)
 	switch {
 	case !right:
 		return Verdict{Stays: Malformed}
@@ -195,7 +195,7 @@ func (w way) leadsTo(level int, deaths []Death) bool {
 		at := level + 1 // the level of the queue
 		from, isLevel := w.levels[d.Exchange]
 		if at >= w.Levels || !isLevel || from < at || d.Reason != expired || w.number(at) == 0 ||
-			d.Queue != w.DelayQueue(at, w.number(at)) || !w.zeros(at+1, from) {
+			d.Queue != w.DelayQueueName(at, w.number(at)) || !w.zeros(at+1, from) {
 			return false
 		}
 		if from == w.Levels-1 {

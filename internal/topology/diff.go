@@ -83,7 +83,7 @@ func Existing(desired, actual Topology) []Object {
 	objects := slices.Concat(existing(ExchangeObject, desired.Exchanges, actual.Exchanges),
 		existing(QueueObject, desired.Queues, actual.Queues))
 	for _, b := range Diff(desired, actual).ForeignBindings {
-		if !b.IsMark() {
+		if !b.IsLock() {
 			objects = append(objects, Object{"binding of " + b.Describe(), []Difference{{"it", "one of its own",
 				"another application's"}}})
 		}

@@ -11,22 +11,22 @@ const (
 	ownerArgument = "x-owner"
 )
 
-// MarkOn is the lock of a create on an exchange. Its key is one that the exchange will have, so that it takes no
+// LockOn is the lock of a create on an exchange. Its key is one that the exchange will have, so that it takes no
 // further topic permission.
-func (t Topology) MarkOn(exchange, mark string) Binding {
-	binding := markOn(exchange, lockArgument, mark)
+func (t Topology) LockOn(exchange, value string) Binding {
+	binding := toItself(exchange, lockArgument, value)
 	if own := t.Bindings.Where(func(b Binding) bool { return b.Source == exchange }); len(own) > 0 {
 		binding.RoutingKey = own[0].RoutingKey
 	}
 	return binding
 }
 
-// IsMark tells whether a binding is the lock of a create. One may be left by a create that was killed.
-func (b Binding) IsMark() bool {
+// IsLock tells whether a binding is the lock of a create. One may be left by a create that was killed.
+func (b Binding) IsLock() bool {
 	return b.LeadsTo(ToExchange, b.Source) && strings.Contains(b.Arguments, lockArgument)
 }
 
-func markOn(exchange, argument, value string) Binding {
+func toItself(exchange, argument, value string) Binding {
 	return Binding{
 		Source: exchange, DestinationType: ToExchange, Destination: exchange,
 		Arguments: Arguments{argument: value}.JSON(),
@@ -40,7 +40,7 @@ func markOn(exchange, argument, value string) Binding {
 // be missing.
 func (t Topology) WithOwner(owner string) Topology {
 	if t.Owners = nil; owner != "" && !t.IsEmpty() {
-		mark := markOn(t.Entry, ownerArgument, owner)
+		mark := toItself(t.Entry, ownerArgument, owner)
 		mark.RoutingKey = owner
 		t.Owners = NewBindings(mark)
 	}

@@ -64,7 +64,7 @@ func TestOwner(t *testing.T) {
 	}
 	one.Bindings.Add(Binding{Source: "d", RoutingKey: "0.#"})
 	one.Bindings.Add(Binding{Source: "e", RoutingKey: "1.#"})
-	if lock := one.MarkOn("e", "m"); lock.RoutingKey != "1.#" || !lock.IsMark() || lock.Owner() != "" || mark.IsMark() {
+	if lock := one.LockOn("e", "m"); lock.RoutingKey != "1.#" || !lock.IsLock() || lock.Owner() != "" || mark.IsLock() {
 		t.Error("the lock of a create and an owner's mark are the same")
 	}
 }

@@ -19,9 +19,9 @@ type Topology struct {
 	// Entry is the exchange that publishers use. It is declared last and deleted first,
 	// so that nobody publishes into a half-built topology.
 	Entry string
-	// Delivery is the exchange at the end, where applications bind their own queues. Its
-	// bindings are never read, listed or changed. It is in Exchanges only if it belongs to
-	// the topology; otherwise it has to exist. It is empty if messages leave through the default exchange.
+	// Delivery is the exchange at the end, where applications bind their own queues. Diff never lists its bindings.
+	// Only a rebuild that recreates the exchange makes them again. It is in Exchanges only if it belongs to the
+	// topology; otherwise it has to exist. It is empty if messages leave through the default exchange.
 	Delivery string
 	// DeliveryType is the type of the delivery exchange, whoever it belongs to. It is empty for one that does not
 	// exist, and where any type will do.
@@ -136,6 +136,14 @@ func (b Bindings) Where(holds func(Binding) bool) []Binding {
 // delivery exchange are the applications'.
 func (t Topology) Owns(exchange string) bool {
 	return t.Has(exchange) && exchange != t.Delivery
+}
+
+// OwnsDelivery tells whether the delivery exchange is part of the topology.
+func (t Topology) OwnsDelivery() bool { return t.Has(t.Delivery) }
+
+// Owned are those of the exchanges whose bindings belong to the topology, sorted.
+func (t Topology) Owned(exchanges map[string]Exchange) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(exchanges)), func(name string) bool { return !t.Owns(name) })
 }
 
 // OwnsBinding tells whether the binding belongs to the topology, or would be a foreign one on an exchange of it. What

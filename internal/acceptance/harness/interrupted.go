@@ -28,8 +28,8 @@ func (a *Trial) OperateOneByOne(ctx context.Context) []*tfprotov6.Diagnostic {
 	return diagnostics
 }
 
-// DelayQueue is the name of the delay queue with so many shorter ones.
-func DelayQueue(desired topology.Topology, shorter int) string {
+// DelayQueueName is the name of the delay queue with so many shorter ones.
+func DelayQueueName(desired topology.Topology, shorter int) string {
 	ttls := map[string]int64{}
 	for name, q := range desired.Queues {
 		if ttl, delays := q.Arguments["x-message-ttl"].(int64); delays {
@@ -206,7 +206,7 @@ func (o Interrupted) Levels() int {
 // Damage takes away the delivery exchange and a queue, and makes a queue wrong.
 func (o Interrupted) Damage(v *Vhost, whole topology.Topology) {
 	v.T.Helper()
-	missing, wrong := whole.Queues[DelayQueue(whole, 0)], whole.Queues[DelayQueue(whole, 1)]
+	missing, wrong := whole.Queues[DelayQueueName(whole, 0)], whole.Queues[DelayQueueName(whole, 1)]
 	v.Do(plan.DeleteExchange{Name: "t.delivery"}, plan.DeleteQueue{Queue: missing}, plan.DeleteQueue{Queue: wrong})
 	wrong.Arguments = topology.Arguments{"x-queue-type": string(o.QueueType), "x-message-ttl": int64(5)}
 	v.Do(plan.DeclareQueue{Queue: wrong})

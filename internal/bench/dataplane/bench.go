@@ -184,7 +184,7 @@ func firstQueue(c delay.Cascade, steps int64) string {
 	for scale.TTL(level, 1) > time.Duration(steps)*scale.Resolution() {
 		level--
 	}
-	return c.DelayQueue(level, int(time.Duration(steps)*scale.Resolution()/scale.TTL(level, 1)))
+	return c.DelayQueueName(level, int(time.Duration(steps)*scale.Resolution()/scale.TTL(level, 1)))
 }
 
 // destination is the word behind the delay.

@@ -1,4 +1,5 @@
-// Package action has the actions, which Terraform runs when somebody asks for it. Call All.
+// Package action has the actions, which Terraform runs when somebody asks for it. A configuration goes in, and words on
+// the progress and the end of a run come out. Call All.
 package action
 
 import (

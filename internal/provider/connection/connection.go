@@ -1,6 +1,6 @@
 // Package connection has the way to the broker. Resources, data sources and list resources get a Connection from the
 // provider when it is configured. It has the client, the engine, and the notes of a plan. They embed Configured,
-// ask IsKnown, and call the Client and the Engine. A plan calls Plans.Note for what it has, and gets its conflicts.
+// ask IsKnown, and call the Client and the Engine. A plan calls Ledger.Note for what it has, and gets its conflicts.
 package connection
 
 import (
@@ -20,9 +20,7 @@ type Connection struct {
 	// Client is nil while a value of the provider's configuration is unknown, which happens in plans only.
 	Client *rabbit.Client
 	Engine *engine.Engine
-	// Planned is what a plan has, and Handovers is what passes from one destination to another in it.
-	Planned   *Plans
-	Handovers Handovers
+	Ledger *Ledger
 }
 
 // DefaultReadTimeout is how long a read may take unless the timeouts attribute of a resource says otherwise.

@@ -105,7 +105,7 @@ func (h *handovers) refreshed(w world) world {
 // plan is what the ledger lets Terraform do: operations for each address, in their order. Order is that of the
 // addresses in the plan.
 func (h *handovers) plan(w world, c [addresses]wants, order []int) (operations [][]operation, refused bool) {
-	ledger := &connection.Plans{}
+	ledger := &connection.Ledger{}
 	note := func(a connection.Address) {
 		for _, conflict := range ledger.Note(a) {
 			isOfOthers := conflict.WouldDelete && conflict.One.IsOfOthers(w.broker.Part(conflict.One.Topology))

@@ -4,7 +4,6 @@
 package diagnose
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,7 +17,6 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // Error is an error, with the detail as a format. Nothing in it is a command to a terminal or to a CI system. Names are
@@ -242,34 +240,6 @@ func WaysToImport(kind, id string) string {
 	to := fmt.Sprintf("rabbitmqdelay_%s.<name in your configuration>", kind)
 	return fmt.Sprintf("  import {\n    to = %s\n    id = \"%s\"\n  }\n\nor, as a command:\n\n  terraform "+
 		"import %s '%s'", to, id, to, id)
-}
-
-// Subject is the cascade or ladder that diagnostics are about.
-type Subject struct {
-	Kind, Vhost string
-	// Desired is the topology of the configuration, or of the state for a destroy. Where only an entry exchange is
-	// given, it has nothing else.
-	Desired topology.Topology
-	// Before is the topology of the state, for a change.
-	Before  topology.Topology
-	Options engine.Options
-	// Importable is what an import would make of what the broker has, if it would recognize it.
-	Importable func(context.Context) (topology.Topology, bool)
-}
-
-// OfEntry is a subject of which only the entry exchange is known.
-func OfEntry(kind, vhost, entry string) Subject {
-	return Subject{Kind: kind, Vhost: vhost, Desired: topology.Topology{Entry: entry}}
-}
-
-// String names the subject in messages.
-func (s Subject) String() string {
-	return fmt.Sprintf("%s with entry exchange %q in vhost %q", s.Kind, s.Desired.Entry, s.Vhost)
-}
-
-// about begins with what a warning says, and names what it says it of.
-func (s Subject) about(text string) string {
-	return about(text, fmt.Sprintf("%s %q", s.Kind, s.Desired.Entry), s.Vhost)
 }
 
 // past is the past participle of a verb.

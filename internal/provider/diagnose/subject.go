@@ -23,6 +23,34 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
+// Subject is the cascade or ladder that diagnostics are about.
+type Subject struct {
+	Kind, Vhost string
+	// Desired is the topology of the configuration, or of the state for a destroy. Where only an entry exchange is
+	// given, it has nothing else.
+	Desired topology.Topology
+	// Before is the topology of the state, for a change.
+	Before  topology.Topology
+	Options engine.Options
+	// Importable is what an import would make of what the broker has, if it would recognize it.
+	Importable func(context.Context) (topology.Topology, bool)
+}
+
+// OfEntry is a subject of which only the entry exchange is known.
+func OfEntry(kind, vhost, entry string) Subject {
+	return Subject{Kind: kind, Vhost: vhost, Desired: topology.Topology{Entry: entry}}
+}
+
+// String names the subject in messages.
+func (s Subject) String() string {
+	return fmt.Sprintf("%s with entry exchange %q in vhost %q", s.Kind, s.Desired.Entry, s.Vhost)
+}
+
+// about begins with what a warning says, and names what it says it of.
+func (s Subject) about(text string) string {
+	return about(text, fmt.Sprintf("%s %q", s.Kind, s.Desired.Entry), s.Vhost)
+}
+
 // Explain turns all faults of a deployment into diagnostics. The verb is the intended action.
 func (s Subject) Explain(ctx context.Context, verb string, err error) diag.Diagnostics {
 	failed := func(err error) diag.Diagnostic { return s.Failed(verb, err) }

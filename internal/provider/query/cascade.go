@@ -35,7 +35,7 @@ func cascadeSchema() schema.Schema {
 			"dashboards. The attributes show messages and consumers for each level, until when messages wait, and " +
 			"everything that changes their fate.\n\n" +
 			readOff,
-		Attributes: observedAttributes("cascade", map[string]schema.Attribute{
+		Attributes: observedAttributes(recognize.KindCascade, map[string]schema.Attribute{
 			"level": observedNumber("Level."),
 			"digit": observedNumber("Number in the word of the level that the queue is for; always 1 in base 2."),
 		}, map[string]schema.Attribute{

@@ -34,7 +34,7 @@ func ladderSchema() schema.Schema {
 			"dashboards. The attributes show messages and consumers for each delay, and everything that changes the " +
 			"fate of messages.\n\n" +
 			readOff,
-		Attributes: observedAttributes("ladder", map[string]schema.Attribute{
+		Attributes: observedAttributes(recognize.KindLadder, map[string]schema.Attribute{
 			"delay": observedText("The delay as `delays` has it, such as `30s`."),
 		}, map[string]schema.Attribute{
 			"entry_exchange":      entryAttribute("The exchange that publishers use."),

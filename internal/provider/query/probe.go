@@ -68,7 +68,7 @@ func readProbe(ctx context.Context, client *rabbit.Client, m *probeModel) (diags
 			fmt.Errorf("tolerance is %s; it has to be positive", delay.DurationText(tolerance))))
 		return diags
 	}
-	subject := diagnose.OfEntry("cascade", tfvalue.VhostOf(m.Vhost), m.EntryExchange.ValueString())
+	subject := diagnose.OfEntry(recognize.KindCascade, tfvalue.VhostOf(m.Vhost), m.EntryExchange.ValueString())
 	found, err := recognize.Cascade(ctx, client.Vhost(subject.Vhost), subject.Vhost, subject.Desired.Entry)
 	if err != nil {
 		diags.Append(subject.NotRecognized("probe", err))

@@ -24,7 +24,7 @@ var (
 	objectsBy = slices.Concat(entryBy, scaleBy, []string{"queue_name", "queue_names", "delivery_exchange",
 		"deliver_to_queue", "park_unroutable"})
 	namesBy   = slices.Concat(objectsBy, []string{"queue_type"})
-	optionsBy = []string{"max_length", "queue_leader_locator", "quorum_initial_group_size"}
+	optionsBy = delay.QuorumAttributes()
 )
 
 // around is what cascades and ladders have in common, as places in their configurations.

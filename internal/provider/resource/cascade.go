@@ -21,7 +21,7 @@ import (
 
 // cascades are the resources rabbitmqdelay_cascade.
 var cascades = &kind[delay.Config]{
-	name: "cascade", identity: entryIdentity,
+	name: recognize.KindCascade, identity: entryIdentity,
 	doc: "A delay cascade: queues, joined by dead-letter exchanges and topic bindings. An application publishes to " +
 		"the entry exchange with a routing key that carries the delay word by word. The words are days, hours, " +
 		"minutes and seconds, other units, or the digits of a number. The message arrives at the delivery exchange " +

@@ -216,24 +216,24 @@ func sayOfDestination(
 	stays := d
 	stays.Binding = bindingOf(has.Desired)
 	var unfinished *engine.UnfinishedError
-	if c.before != nil && errors.As(err, &unfinished) && unfinished.Undo == nil && result.There != nil {
-		left := showLeftovers(&has, *result.There, c.before[leftoverBindings])
+	if c.state != nil && errors.As(err, &unfinished) && unfinished.Undo == nil && result.There != nil {
+		left := showLeftovers(&has, *result.There, c.state[leftoverBindings])
 		diags.Append(stays.LeftBehind(tfvalue.TextsIn(left))...)
 	}
-	if c.before != nil && c.after != nil && !c.before["triggers"].Equal(c.after["triggers"]) {
+	if c.state != nil && c.plan != nil && !c.state["triggers"].Equal(c.plan["triggers"]) {
 		expected := func(p engine.Problem) bool { return p.Code == engine.Unplanned }
 		result.Problems = slices.DeleteFunc(result.Problems, expected) // triggers are for a binding that goes
 	}
-	diags.Append(d.Explain(c.verb, err)...)
+	diags.Append(d.Explain(c.verb(), err)...)
 	for _, problem := range result.Problems {
-		diags.Append(d.Explain(c.verb, problem.Cause)...)
+		diags.Append(d.Explain(c.verb(), problem.Cause)...)
 	}
 	switch {
 	case result.State == nil:
-	case c.after == nil:
+	case c.plan == nil:
 		diags.Append(d.StillBound(result.State.Bindings)...)
 	default:
-		r.Connection.Handovers.Made(d.Vhost, d.Binding)
+		r.Connection.Ledger.Bound(d.Vhost, d.Binding)
 		diags.Append(d.Overlaps(result.State.Bindings.Sorted())...)
 	}
 	return diags

@@ -99,16 +99,16 @@ func prepareDestination(
 	ctx context.Context, r *managed[delay.Destination], c *change[delay.Destination],
 ) (diags diag.Diagnostics) {
 	mark := rand.Text()
-	if c.before != nil {
+	if c.state != nil {
 		var all []topology.Binding
-		all, mark, diags = own(ctx, r, c.private, c.had, c.before)
+		all, mark, diags = own(ctx, r, c.private, c.before, c.state)
 		c.engine.Before.Bindings, c.engine.Options.Named = topology.NewBindings(all...), all[0]
 	}
-	if c.after != nil {
-		c.engine.After.Bindings = topology.NewBindings(bindingOf(c.gets.Desired).OfDestination(mark))
+	if c.plan != nil {
+		c.engine.After.Bindings = topology.NewBindings(bindingOf(c.after.Desired).OfDestination(mark))
 	}
-	if c.before != nil && c.after != nil {
-		c.after[leftoverBindings] = c.before[leftoverBindings] // the order of those that are left
+	if c.state != nil && c.plan != nil {
+		c.plan[leftoverBindings] = c.state[leftoverBindings] // the order of those that are left
 	}
 	return diags
 }

@@ -51,7 +51,7 @@ func lookAtRemoval(
 	}
 	ctx, cancel := context.WithTimeout(rabbit.WithoutRetries(ctx), lookTimeout)
 	defer cancel()
-	c := &change[delay.Destination]{before: p.state, private: p.req.Private}
+	c := &change[delay.Destination]{state: p.state, private: p.req.Private}
 	if wrong := r.resolve(ctx, c); wrong.HasError() {
 		return nil
 	}
@@ -81,10 +81,10 @@ func handOver(r *managed[delay.Destination], p planning[delay.Destination]) (dia
 	if before.Vhost == after.Vhost && before.Binding == after.Binding {
 		return nil
 	}
-	if p.before != nil && r.Connection.Handovers.Release(before.Vhost, before.Binding) {
+	if p.before != nil && r.Connection.Ledger.Unbinds(before.Vhost, before.Binding) {
 		diags.Append(before.PassesOn())
 	}
-	if p.after != nil && r.Connection.Handovers.Take(after.Vhost, after.Binding) {
+	if p.after != nil && r.Connection.Ledger.Binds(after.Vhost, after.Binding) {
 		diags.Append(after.PassesOn())
 	}
 	return diags
@@ -102,11 +102,9 @@ func leftBy(k *kind[delay.Destination], state, plan attribute.Values) diag.Diagn
 
 // place is where a binding is among those of a vhost, and where it leads.
 func place(v attribute.Values) topology.Binding {
-	b := topology.Binding{Source: v.Text("delivery_exchange"), RoutingKey: v.Text(routingKey),
-		DestinationType: topology.ToQueue, Destination: v.Text("queue")}
-	if exchange := v.Text("exchange"); exchange != "" {
-		b.DestinationType, b.Destination = topology.ToExchange, exchange
-	}
+	b := delay.Destination{DeliveryExchange: v.Text("delivery_exchange"), Queue: v.Text("queue"),
+		Exchange: v.Text("exchange")}.Place()
+	b.RoutingKey = v.Text(routingKey)
 	return b
 }
 
@@ -124,7 +122,7 @@ func checkNames(
 		return nil
 	}
 	config := r.kind.Config(plan)
-	planned := r.Connection.Planned.In(config.Vhost)
+	planned := r.Connection.Ledger.In(config.Vhost)
 	diags, ends := misnamedInPlan(config, planned)
 	leadsTo := func(one connection.Planned) bool {
 		_, has := one.Queues[config.Queue]
@@ -133,10 +131,10 @@ func checkNames(
 	if diags.HasError() || r.Connection.Client == nil || p.after == nil {
 		return diags
 	}
-	c := &change[delay.Destination]{after: maps.Clone(plan), private: p.req.Private}
+	c := &change[delay.Destination]{plan: maps.Clone(plan), private: p.req.Private}
 	timeout := destinationLookTimeout
 	if p.state != nil && samePlace(p.state, plan) {
-		c.before, timeout = p.state, lookTimeout
+		c.state, timeout = p.state, lookTimeout
 	}
 	ctx, cancel := context.WithTimeout(rabbit.WithoutRetries(ctx), timeout)
 	defer cancel()
@@ -153,10 +151,7 @@ func checkNames(
 // exchange. Names that are not known yet are empty.
 func misnamedInPlan(d delay.Destination, all []connection.Planned) (diags diag.Diagnostics, ends bool) {
 	there := map[int]bool{}
-	to := topology.Binding{Source: d.DeliveryExchange, DestinationType: topology.ToQueue, Destination: d.Queue}
-	if d.Exchange != "" {
-		to.DestinationType, to.Destination = topology.ToExchange, d.Exchange
-	}
+	to := d.Place()
 	for _, one := range all {
 		names := diagnose.Misnaming{Vhost: d.Vhost,
 			Of: fmt.Sprintf("the %s with entry exchange %q", one.Kind, one.Entry)}

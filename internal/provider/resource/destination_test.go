@@ -43,7 +43,7 @@ func (k keptInMemory) SetKey(_ context.Context, key string, value []byte) diag.D
 func TestDestinationKnowsItsOwn(t *testing.T) {
 	r := &managed[delay.Destination]{kind: destinations}
 	sides := func(private privateState, before, after attribute.Values) (bindings [2][]topology.Binding) {
-		c := &change[delay.Destination]{before: before, after: after, private: private}
+		c := &change[delay.Destination]{state: before, plan: after, private: private}
 		if diags := r.resolve(t.Context(), c); diags.HasError() {
 			t.Fatal(diags)
 		}

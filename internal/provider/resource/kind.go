@@ -71,12 +71,12 @@ type managed[C any] struct {
 	kind *kind[C]
 }
 
-// change is one that is to be made. Before is nil in a create, and after in a destroy.
+// change is one that is to be made.
 type change[C any] struct {
-	verb          string
-	before, after attribute.Values
-	// had and gets are what they stand for.
-	had, gets attribute.Resolved[C]
+	// state is nil in a create, and plan in a destroy.
+	state, plan attribute.Values
+	// before and after are what they stand for.
+	before, after attribute.Resolved[C]
 	// now and is are those after the change, in a destroy those before it.
 	now     attribute.Values
 	is      attribute.Resolved[C]
@@ -86,12 +86,23 @@ type change[C any] struct {
 	owner string
 }
 
+// verb is what the change does, for errors and timeouts.
+func (c *change[C]) verb() string {
+	switch {
+	case c.state == nil:
+		return "create"
+	case c.plan == nil:
+		return "destroy"
+	}
+	return "update"
+}
+
 // stateAfter are the state after a change with this result, and what it stands for.
 func (c *change[C]) stateAfter(result engine.Result) (attribute.Values, attribute.Resolved[C]) {
-	if c.before != nil && !result.StartsFromAfter {
-		return c.before, c.had
+	if c.state != nil && !result.StartsFromAfter {
+		return c.state, c.before
 	}
-	return c.after, c.gets
+	return c.plan, c.after
 }
 
 // planning is a plan as it is made.
@@ -183,23 +194,23 @@ func (k *kind[C]) lostKeys(before, after C) map[string]string {
 // resolve works out what the two sides of a change stand for.
 func (r *managed[C]) resolve(ctx context.Context, c *change[C]) (diags diag.Diagnostics) {
 	var more diag.Diagnostics
-	if c.before != nil {
-		c.had, more = r.kind.Of(c.before)
-		c.now, c.is = c.before, c.had
+	if c.state != nil {
+		c.before, more = r.kind.Of(c.state)
+		c.now, c.is = c.state, c.before
 		diags.Append(diagnose.OfState(more)...)
 	}
-	if c.after != nil {
-		c.gets, more = r.kind.Of(c.after)
-		c.now, c.is = c.after, c.gets
+	if c.plan != nil {
+		c.after, more = r.kind.Of(c.plan)
+		c.now, c.is = c.plan, c.after
 		diags.Append(more...)
 	}
 	c.engine = engine.Change{Kind: r.kind.name, Vhost: c.now.Text("vhost"), Options: optionsOf(c.now),
-		Before: c.had.Desired, After: c.gets.Desired}
+		Before: c.before.Desired, After: c.after.Desired}
 	if diags.HasError() {
 		return diags
 	}
-	if c.before != nil && c.after != nil {
-		c.engine.Options.Rebuild = len(r.kind.alteredBy(c.before, c.after, &c.had, &c.gets)) > 0
+	if c.state != nil && c.plan != nil {
+		c.engine.Options.Rebuild = len(r.kind.alteredBy(c.state, c.plan, &c.before, &c.after)) > 0
 	}
 	diags.Append(r.kind.prepare(ctx, r, c)...)
 	return diags

@@ -24,7 +24,7 @@ import (
 
 // ladders are the resources rabbitmqdelay_ladder.
 var ladders = &kind[delay.LadderConfig]{
-	name: "ladder", identity: entryIdentity,
+	name: recognize.KindLadder, identity: entryIdentity,
 	doc: "A few fixed delays, each with a queue of its own, for retries with backoff and the like. An application " +
 		"publishes to the entry exchange with the routing key `<delay>.<address>`, such as `30s.orders`. The message " +
 		"arrives at the delivery exchange, with that key, when the delay is over. Where any delay has to be " +
@@ -99,7 +99,7 @@ func besideLadder(
 	ctx context.Context, there *recognize.Inventory, vhost string, config delay.LadderConfig,
 ) (diags diag.Diagnostics) {
 	l := delay.Ladder(config)
-	s := diagnose.OfEntry("ladder", vhost, l.EntryExchange)
+	s := diagnose.OfEntry(recognize.KindLadder, vhost, l.EntryExchange)
 	leftOut, err := recognize.LeftOut(ctx, there, l.Expand())
 	if err != nil {
 		return diag.Diagnostics{s.Failed("import", err)}
@@ -138,7 +138,8 @@ func warnLiteral(p planning[delay.LadderConfig]) diag.Diagnostics {
 		}
 	}
 	slices.Sort(patterns)
-	return diagnose.OfEntry("ladder", p.plan.Text("vhost"), p.plan.Text("entry_exchange")).LiteralKeys(patterns)
+	s := diagnose.OfEntry(recognize.KindLadder, p.plan.Text("vhost"), p.plan.Text("entry_exchange"))
+	return s.LiteralKeys(patterns)
 }
 
 // ladderScale is what the delays of a ladder are written in: the label of one stands before the address.

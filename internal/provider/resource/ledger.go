@@ -41,7 +41,7 @@ func (r *managed[C]) note(ctx context.Context, p planning[C]) (diags diag.Diagno
 	a.Holds = holds
 	diags.Append(more...)
 	a.Declares = r.planned(p.plan, p.after)
-	for _, c := range r.Connection.Planned.Note(a) {
+	for _, c := range r.Connection.Ledger.Note(a) {
 		s := diagnose.OfEntry(c.One.Kind, c.One.Vhost, c.One.Entry)
 		other := diagnose.OfEntry(c.Other.Kind, c.Other.Vhost, c.Other.Entry)
 		switch {
@@ -61,17 +61,17 @@ func (r *managed[C]) note(ctx context.Context, p planning[C]) (diags diag.Diagno
 // settle enters into the ledger what a change has come to. A provider of terraform test makes several plans (since
 // Terraform 1.13). What a create makes gets an address of its own: a deposed object may keep the one of the plan.
 func (r *managed[C]) settle(ctx context.Context, c *change[C]) diag.Diagnostics {
-	a := connection.Address{Goes: c.after == nil}
+	a := connection.Address{Goes: c.plan == nil}
 	if !a.Goes {
-		a.Declares = r.planned(c.after, &c.gets)
+		a.Declares = r.planned(c.plan, &c.after)
 	}
 	_, diags := getPrivate(ctx, c.private, addressKey, &a.ID)
 	id := a.ID
-	if c.after != nil && (c.before == nil || id == "") {
+	if c.plan != nil && (c.state == nil || id == "") {
 		id = rand.Text()
 		diags.Append(setPrivate(ctx, c.private, addressKey, id)...)
 	}
-	r.Connection.Planned.Done(a, id)
+	r.Connection.Ledger.Done(a, id)
 	return diags
 }
 

@@ -82,7 +82,7 @@ func (r *managed[C]) Create(ctx context.Context, req resource.CreateRequest, res
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	state, diags := r.write(ctx, &change[C]{verb: "create", after: plan, private: resp.Private})
+	state, diags := r.write(ctx, &change[C]{plan: plan, private: resp.Private})
 	resp.Diagnostics.Append(diags...)
 	if state != nil {
 		resp.Diagnostics.Append(resp.State.Set(ctx, state.Object())...)
@@ -134,7 +134,7 @@ func (r *managed[C]) Update(ctx context.Context, req resource.UpdateRequest, res
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	state, diags := r.write(ctx, &change[C]{verb: "update", before: prior, after: plan, private: resp.Private})
+	state, diags := r.write(ctx, &change[C]{state: prior, plan: plan, private: resp.Private})
 	resp.Diagnostics.Append(diags...)
 	if state == nil {
 		state = prior
@@ -151,7 +151,7 @@ func (r *managed[C]) Delete(ctx context.Context, req resource.DeleteRequest, res
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	_, diags = r.write(ctx, &change[C]{verb: "destroy", before: state, private: resp.Private})
+	_, diags = r.write(ctx, &change[C]{state: state, private: resp.Private})
 	resp.Diagnostics.Append(diagnose.WithWayOut(diagnose.OfState(diags))...)
 }
 
@@ -164,14 +164,14 @@ func (r *managed[C]) write(ctx context.Context, c *change[C]) (state attribute.V
 	if diags.HasError() {
 		return nil, diags
 	}
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout(c.now, c.verb))
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout(c.now, c.verb()))
 	defer cancel()
 	result, err := r.Connection.Engine.Apply(ctx, c.engine)
 	diags.Append(r.kind.say(ctx, r, c, result, err)...)
 	if err == nil && r.kind.recognize != nil {
 		diags.Append(r.settle(ctx, c)...)
 	}
-	if result.There == nil || c.after == nil {
+	if result.There == nil || c.plan == nil {
 		return nil, diags
 	}
 	state, _ = c.stateAfter(result)

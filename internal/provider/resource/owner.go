@@ -38,12 +38,12 @@ func (r *managed[C]) owner(
 // prepareTopology has both sides of a change of a cascade or ladder belong to the resource. A create makes a mark, as
 // does an update of what has none.
 func prepareTopology[C any](ctx context.Context, r *managed[C], c *change[C]) (diags diag.Diagnostics) {
-	if c.before != nil {
-		c.owner, diags = r.owner(ctx, c.private, c.before)
+	if c.state != nil {
+		c.owner, diags = r.owner(ctx, c.private, c.state)
 		_, more := getPrivate(ctx, c.private, damagesKey, &c.engine.Options.Known)
 		diags.Append(more...)
 	}
-	if c.owner == "" && c.after != nil {
+	if c.owner == "" && c.plan != nil {
 		c.owner = newOwner()
 	}
 	c.engine.Before, c.engine.After = c.engine.Before.WithOwner(c.owner), c.engine.After.WithOwner(c.owner)

@@ -25,7 +25,7 @@ func (r *managed[C]) lookForCreate(ctx context.Context, p planning[C]) diag.Diag
 	if p.plan["adopt"].IsUnknown() {
 		return r.lookForDisplaced(ctx, p)
 	}
-	return r.look(ctx, p, engine.Options{}, func(
+	return r.look(ctx, p, overhaul{}, func(
 		s diagnose.Subject, ctx context.Context, err error,
 	) diag.Diagnostics {
 		return s.WouldFail(ctx, "create", err)
@@ -38,12 +38,12 @@ func (r *managed[C]) lookForReplacement(ctx context.Context, p planning[C]) diag
 	if p.isUncertain() {
 		return r.lookForDisplaced(ctx, p)
 	}
-	return r.look(ctx, p, engine.Options{Replaces: true}, diagnose.Subject.WouldNotBeReplaced)
+	return r.look(ctx, p, overhaul{replaces: true}, diagnose.Subject.WouldNotBeReplaced)
 }
 
 // lookForDisplaced warns of policies of others that no longer apply to exchanges when those of a create are set.
 func (r *managed[C]) lookForDisplaced(ctx context.Context, p planning[C]) diag.Diagnostics {
-	return r.look(ctx, p, engine.Options{},
+	return r.look(ctx, p, overhaul{},
 		func(diagnose.Subject, context.Context, error) diag.Diagnostics { return nil })
 }
 
@@ -61,7 +61,7 @@ func (r *managed[C]) lookForUpdate(
 		return others, nil
 	}
 	isRefused := p.resp.Diagnostics.HasError()
-	diags = r.look(ctx, p, engine.Options{Rebuild: rebuilds}, func(
+	diags = r.look(ctx, p, overhaul{rebuilds: rebuilds}, func(
 		s diagnose.Subject, ctx context.Context, err error,
 	) diag.Diagnostics {
 		_, misreads := errors.AsType[*plan.MisreadError](err)
@@ -78,10 +78,12 @@ func (r *managed[C]) lookForUpdate(
 	return others, diags
 }
 
-// look says what a change would meet that has the options beside those of the plan. Refused has the words for what
-// would be refused, and for what goes.
+// overhaul says how much a change makes anew: neither is for a create, and for a change in place.
+type overhaul struct{ replaces, rebuilds bool }
+
+// look says what a change would meet. Refused has the words for what would be refused, and for what goes.
 func (r *managed[C]) look(
-	ctx context.Context, p planning[C], options engine.Options,
+	ctx context.Context, p planning[C], makesAnew overhaul,
 	refused func(diagnose.Subject, context.Context, error) diag.Diagnostics,
 ) (diags diag.Diagnostics) {
 	if !r.Connection.IsKnown() || p.after == nil {
@@ -94,7 +96,7 @@ func (r *managed[C]) look(
 		before = p.before.Desired
 		owner, _ = r.owner(ctx, p.req.Private, p.state) // the ledger has its errors
 	}
-	s.Options.Own, s.Options.Replaces, s.Options.Rebuild = r.heldIn(s.Vhost), options.Replaces, options.Rebuild
+	s.Options.Own, s.Options.Replaces, s.Options.Rebuild = r.heldIn(s.Vhost), makesAnew.replaces, makesAnew.rebuilds
 	s.Options.DeliveryPlanned = r.isDeliveryPlanned(s)
 	for _, problem := range r.Connection.Engine.Preview(ctx, engine.Change{Kind: s.Kind, Vhost: s.Vhost,
 		Before: before.WithOwner(owner), After: s.Desired.WithOwner(owner), Options: s.Options}) {
@@ -117,16 +119,16 @@ func (r *managed[C]) look(
 func (r *managed[C]) isDeliveryPlanned(s diagnose.Subject) bool {
 	delivery := s.Desired.Delivery
 	if s.Desired.Has(delivery) {
-		return r.Connection.Planned.Releases(s.Vhost, delivery)
+		return r.Connection.Ledger.GivesUp(s.Vhost, delivery)
 	}
-	return slices.ContainsFunc(r.Connection.Planned.In(s.Vhost),
+	return slices.ContainsFunc(r.Connection.Ledger.In(s.Vhost),
 		func(one connection.Planned) bool { return one.Has(delivery) })
 }
 
 // heldIn is all that the state has in the vhost.
 func (r *managed[C]) heldIn(vhost string) topology.Topology {
 	own := topology.New()
-	for _, prior := range r.Connection.Planned.HeldIn(vhost) {
+	for _, prior := range r.Connection.Ledger.HeldIn(vhost) {
 		own = own.Union(prior.Topology)
 	}
 	return own

@@ -48,7 +48,7 @@ func sayOfTopology[C any](
 ) diag.Diagnostics {
 	s := topologySubject(r, c.is, c.now)
 	s.Before = c.engine.Before
-	return append(s.Explain(ctx, c.verb, err), s.Outcome(result, err == nil)...)
+	return append(s.Explain(ctx, c.verb(), err), s.Outcome(result, err == nil)...)
 }
 
 func parseEntryID(example string) func(string) (attribute.Values, error) {
@@ -110,7 +110,7 @@ func readTopology[C any](
 	case err != nil && !rabbit.IsKind(err, rabbit.VhostNotFound):
 		return nil, append(diags, s.Failed("read", err))
 	case err != nil || found.IsEmpty():
-		r.Connection.Planned.Forget(address)
+		r.Connection.Ledger.Forget(address)
 		return nil, s.Gone(err)
 	}
 	diags.Append(s.Owners(x.Desired, found.Topology)...)

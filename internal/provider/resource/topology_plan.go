@@ -19,7 +19,7 @@ import (
 // lookAtTopologyDestroy says what the destroy of a cascade or ladder takes along.
 func lookAtTopologyDestroy[C any](ctx context.Context, r *managed[C], p planning[C]) {
 	p.resp.Diagnostics.Append(warnInFlight(ctx, r, p)...)
-	p.resp.Diagnostics.Append(r.prior(p.state).TakesAlong(r.lost(ctx, p))...)
+	p.resp.Diagnostics.Append(r.entrySubject(p.state).TakesAlong(r.lost(ctx, p))...)
 	p.resp.Diagnostics.Append(r.note(ctx, p)...)
 }
 
@@ -89,7 +89,7 @@ func warnInFlight[C any](ctx context.Context, r *managed[C], p planning[C]) diag
 	if held, _ := r.held(ctx, p); held != nil && r.isOfOthers(ctx, *held) {
 		return diags
 	}
-	s := r.prior(p.state)
+	s := r.entrySubject(p.state)
 	s.Options = optionsOf(p.state)
 	return append(diags, s.InFlight(waits))
 }
@@ -101,7 +101,7 @@ func (r *managed[C]) warnRemoved(ctx context.Context, p planning[C], lost []topo
 	if len(removed) == 0 {
 		return nil
 	}
-	s := r.prior(p.state)
+	s := r.entrySubject(p.state)
 	s.Options = optionsOf(p.plan)
 	waits, diags := p.waiting(ctx)
 	if waits != nil && !waits.In(removed).IsNone() {
@@ -130,7 +130,7 @@ func (r *managed[C]) checkArguments(p planning[C]) diag.Diagnostics {
 		maps.DeleteFunc(made,
 			func(name string, q topology.Queue) bool { return q.Equal(p.before.Desired.Queues[name]) })
 	}
-	return r.prior(p.plan).Arguments(made)
+	return r.entrySubject(p.plan).Arguments(made)
 }
 
 // warnKeys says which keys publishers can no longer use for delays that stay.
@@ -138,13 +138,13 @@ func (r *managed[C]) warnKeys(p planning[C]) diag.Diagnostics {
 	if p.after == nil {
 		return nil
 	}
-	return r.prior(p.state).KeysRemoved(r.kind.lostKeys(p.before.Config, p.after.Config),
+	return r.entrySubject(p.state).KeysRemoved(r.kind.lostKeys(p.before.Config, p.after.Config),
 		p.plan.IsTrue("park_unroutable"))
 }
 
-// prior has the words for a cascade or ladder of which the state or the plan has the entry.
-func (r *managed[C]) prior(state attribute.Values) diagnose.Subject {
-	return diagnose.OfEntry(r.kind.name, state.Text("vhost"), state.Text("entry_exchange"))
+// entrySubject has the words for a cascade or ladder of which the state or the plan has the entry.
+func (r *managed[C]) entrySubject(v attribute.Values) diagnose.Subject {
+	return diagnose.OfEntry(r.kind.name, v.Text("vhost"), v.Text("entry_exchange"))
 }
 
 // waiting is what the last refresh counted, nil if that is not known.

@@ -55,7 +55,7 @@ func TestConflicts(t *testing.T) {
 		"a create that is not known":   {Address{}, Address{Declares: named("x")}, nil, nil},
 	} {
 		for _, order := range [][]Address{{test.one, test.other}, {test.other, test.one}} {
-			var ledger Plans
+			var ledger Ledger
 			var declared, lost []string
 			for _, a := range order {
 				for _, c := range ledger.Note(a) {
@@ -74,7 +74,7 @@ func TestConflicts(t *testing.T) {
 }
 
 // Who goes, or declares other exchanges, lets go of what it holds.
-func TestReleases(t *testing.T) {
+func TestGivesUp(t *testing.T) {
 	for name, test := range map[string]struct {
 		of   Address
 		want bool
@@ -88,9 +88,9 @@ func TestReleases(t *testing.T) {
 		"to another vhost":   {Address{Holds: named("x"), Declares: elsewhere(named("x"))}, true},
 		"it had another one": {Address{Holds: named("y"), Goes: true}, false},
 	} {
-		var ledger Plans
+		var ledger Ledger
 		ledger.Note(test.of)
-		if got := ledger.Releases("/", "x"); got != test.want {
+		if got := ledger.GivesUp("/", "x"); got != test.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
@@ -100,7 +100,7 @@ func TestReleases(t *testing.T) {
 // address, which has no conflict with itself, and each other conflict is said once.
 func TestReplacementIsOneAddress(t *testing.T) {
 	for name, between := range map[string]Address{"nothing": {}, "another": {Declares: named("x")}} {
-		var ledger Plans
+		var ledger Ledger
 		found := 0
 		for _, a := range []Address{
 			{ID: "1", Holds: named("x"), Declares: named("x", "q")}, between, {ID: "1", Declares: named("x", "q")},
@@ -118,7 +118,7 @@ func TestReplacementIsOneAddress(t *testing.T) {
 			t.Errorf("%s: held are %v, planned %v", name, held, planned)
 		}
 	}
-	var ledger Plans // names that only the second half knows
+	var ledger Ledger // names that only the second half knows
 	found := ledger.Note(Address{Declares: named("y")})
 	found = append(found, ledger.Note(Address{ID: "1", Holds: named("x")})...)
 	if found = append(found, ledger.Note(Address{ID: "1", Declares: named("y")})...); len(found) != 1 {
@@ -131,7 +131,7 @@ func TestPlannedOnceMore(t *testing.T) {
 	one := Address{ID: "one", Holds: named("x"), Declares: named("x")}
 	another := one
 	another.ID = "another"
-	var ledger Plans
+	var ledger Ledger
 	for range 2 {
 		if conflicts := ledger.Note(one); len(conflicts) > 0 {
 			t.Errorf("an address is in conflict with itself: %v", conflicts)
@@ -149,7 +149,7 @@ func TestPlannedOnceMore(t *testing.T) {
 
 // With terraform test, one provider makes several plans. What an apply has made is the same address in the next plan.
 func TestDone(t *testing.T) {
-	var ledger Plans
+	var ledger Ledger
 	create := Address{Declares: named("x")}
 	ledger.Note(create)
 	for _, found := range ledger.Note(create) {
@@ -181,5 +181,24 @@ func TestDone(t *testing.T) {
 	}
 	if found := ledger.Note(create); len(found) > 0 {
 		t.Errorf("what is destroyed is in conflict with a create: %v", found)
+	}
+}
+
+// Whichever comes second is told of the other one. Bindings of other queues and vhosts have nothing to do with it.
+func TestBindingsThatPass(t *testing.T) {
+	b := topology.Binding{Source: "d", RoutingKey: "*.a", DestinationType: topology.ToQueue, Destination: "q"}
+	other := b
+	other.Destination = "other"
+	var removedFirst, madeFirst Ledger
+	if removedFirst.Unbinds("/", b) || removedFirst.Binds("/", other) || removedFirst.Binds("v", b) ||
+		!removedFirst.Binds("/", b) {
+		t.Error("removed first")
+	}
+	if madeFirst.Binds("/", b) || madeFirst.Unbinds("/", other) ||
+		!madeFirst.Unbinds("/", b) {
+		t.Error("made first")
+	}
+	if madeFirst.Bound("/", b); madeFirst.Unbinds("/", b) {
+		t.Error("made before the other one is removed")
 	}
 }

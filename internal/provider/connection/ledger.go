@@ -38,42 +38,51 @@ type Conflict struct {
 	Objects  []string
 }
 
-// Plans is the ledger of one plan: the cascades and ladders of all addresses that Terraform has asked for.
-// Terraform plans a resource after those that it refers to.
-type Plans struct {
+// Ledger is what one plan has: the cascades and ladders of all addresses that Terraform has asked for. It also has the
+// bindings that destinations make and remove. Terraform plans a resource after those that it refers to.
+type Ledger struct {
 	mutex     sync.Mutex
 	addresses []*Address
+	bindings  map[vhostBinding]passing
 }
+
+type vhostBinding struct {
+	vhost string
+	topology.Binding
+}
+
+// passing is what destinations do about a binding in one plan, in whatever order Terraform asks.
+type passing struct{ isRemoved, isMade bool }
 
 // Note enters an address into the ledger, and returns its conflicts with the others there. Terraform asks twice for a
 // replacement: the second time, nothing is in the state. So it does with -minimal-refresh (1.17), for what it has read
 // in between. The ID is that of the first time.
-func (p *Plans) Note(a Address) (conflicts []Conflict) {
-	p.mutex.Lock()
-	defer p.mutex.Unlock()
-	first := slices.IndexFunc(p.addresses, func(known *Address) bool { return a.ID != "" && known.ID == a.ID })
+func (l *Ledger) Note(a Address) (conflicts []Conflict) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	first := slices.IndexFunc(l.addresses, func(known *Address) bool { return a.ID != "" && known.ID == a.ID })
 	if first < 0 {
-		p.addresses = append(p.addresses, &a)
-		return p.conflicts(&a)
+		l.addresses = append(l.addresses, &a)
+		return l.conflicts(&a)
 	}
-	known := p.addresses[first]
+	known := l.addresses[first]
 	before, goes := known.Declares, known.Goes
 	known.Declares, known.Goes, known.Adopts = a.Declares, a.Goes, a.Adopts
 	if before == nil || goes != a.Goes || a.Declares != nil && !before.SameObjects(a.Declares.Topology) {
-		return p.conflicts(known)
+		return l.conflicts(known)
 	}
 	return nil
 }
 
 // Done notes that the plan for an address has been carried out. What it declares is there then, under this ID.
-func (p *Plans) Done(a Address, id string) {
-	p.mutex.Lock()
-	defer p.mutex.Unlock()
-	p.addresses = slices.DeleteFunc(p.addresses, func(known *Address) bool {
+func (l *Ledger) Done(a Address, id string) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.addresses = slices.DeleteFunc(l.addresses, func(known *Address) bool {
 		return a.ID != "" && known.ID == a.ID || known.creates() && known.declaresLike(&a)
 	})
 	if !a.Goes {
-		p.addresses = append(p.addresses, &Address{ID: id, Holds: a.Declares, Declares: a.Declares})
+		l.addresses = append(l.addresses, &Address{ID: id, Holds: a.Declares, Declares: a.Declares})
 	}
 }
 
@@ -92,14 +101,14 @@ func (a *Address) mayBe(other *Address) bool {
 }
 
 // Forget takes an address out of the ledger whose objects turn out to be gone: it is planned again, as a create.
-func (p *Plans) Forget(id string) {
-	p.mutex.Lock()
-	defer p.mutex.Unlock()
-	p.addresses = slices.DeleteFunc(p.addresses, func(known *Address) bool { return known.ID == id })
+func (l *Ledger) Forget(id string) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.addresses = slices.DeleteFunc(l.addresses, func(known *Address) bool { return known.ID == id })
 }
 
-func (p *Plans) conflicts(a *Address) (all []Conflict) {
-	for _, other := range p.addresses {
+func (l *Ledger) conflicts(a *Address) (all []Conflict) {
+	for _, other := range l.addresses {
 		if other == a {
 			continue
 		}
@@ -145,30 +154,59 @@ func common(one, other *Planned) []string {
 }
 
 // In are those of a vhost that there are to be.
-func (p *Plans) In(vhost string) []Planned {
-	return p.of(vhost, func(a *Address) *Planned { return a.Declares })
+func (l *Ledger) In(vhost string) []Planned {
+	return l.of(vhost, func(a *Address) *Planned { return a.Declares })
 }
 
 // HeldIn are those of a vhost that the state has.
-func (p *Plans) HeldIn(vhost string) []Planned {
-	return p.of(vhost, func(a *Address) *Planned { return a.Holds })
+func (l *Ledger) HeldIn(vhost string) []Planned {
+	return l.of(vhost, func(a *Address) *Planned { return a.Holds })
 }
 
-// Releases tells whether an address lets go of an exchange that the state has.
-func (p *Plans) Releases(vhost, exchange string) bool {
-	p.mutex.Lock()
-	defer p.mutex.Unlock()
+// GivesUp tells whether an address lets go of an exchange that the state has.
+func (l *Ledger) GivesUp(vhost, exchange string) bool {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
 	has := func(one *Planned) bool { return one != nil && one.Vhost == vhost && one.Has(exchange) }
-	return slices.ContainsFunc(p.addresses, func(a *Address) bool { return has(a.Holds) && !has(a.willHave()) })
+	return slices.ContainsFunc(l.addresses, func(a *Address) bool { return has(a.Holds) && !has(a.willHave()) })
 }
 
-func (p *Plans) of(vhost string, get func(*Address) *Planned) (all []Planned) {
-	p.mutex.Lock()
-	defer p.mutex.Unlock()
-	for _, a := range p.addresses {
+func (l *Ledger) of(vhost string, get func(*Address) *Planned) (all []Planned) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	for _, a := range l.addresses {
 		if one := get(a); one != nil && one.Vhost == vhost {
 			all = append(all, *one)
 		}
 	}
 	return all
+}
+
+// Unbinds notes that a destination removes a binding, and tells whether another one makes it.
+func (l *Ledger) Unbinds(vhost string, b topology.Binding) (isMade bool) {
+	return l.pass(vhost, b, func(p *passing) { p.isRemoved = true }).isMade
+}
+
+// Binds notes that a destination makes a binding, and tells whether another one removes it.
+func (l *Ledger) Binds(vhost string, b topology.Binding) (isRemoved bool) {
+	return l.pass(vhost, b, func(p *passing) { p.isMade = true }).isRemoved
+}
+
+// Bound notes that the binding is there. Terraform plans the end of an object within the apply, after its successor was
+// made, if that is created before the destroy. Then nothing is missing in between.
+func (l *Ledger) Bound(vhost string, b topology.Binding) {
+	l.pass(vhost, b, func(p *passing) { p.isMade = false })
+}
+
+func (l *Ledger) pass(vhost string, b topology.Binding, note func(*passing)) passing {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if l.bindings == nil {
+		l.bindings = map[vhostBinding]passing{}
+	}
+	of := vhostBinding{vhost, b}
+	p := l.bindings[of]
+	note(&p)
+	l.bindings[of] = p
+	return p
 }
