@@ -62,7 +62,11 @@ func (a around) addAround(t *topology.Topology) {
 		// RabbitMQ 4.0 drops a message of a quorum queue that is looked at (got and requeued) for
 		// the 21st time. -1 means no limit there, but drops at the first look on 3.10.
 		arguments["x-delivery-limit"] = int64(math.MaxInt32)
-		a.place(arguments)
+		for _, each := range a.given() {
+			if each.holdsForParked {
+				arguments[each.argument] = each.value
+			}
+		}
 	}
 	t.Queues[name] = topology.Queue{Name: name, Durable: true, Arguments: arguments}
 	// A fanout exchange ignores the key; "#" says in a plan what that means.
@@ -119,6 +123,8 @@ func (a around) delayArguments(ttl time.Duration, deadLetterExchange string) top
 		"x-dead-letter-exchange": deadLetterExchange,
 	}
 	maps.Copy(arguments, a.arguments)
-	a.addTo(arguments)
+	for _, each := range a.given() {
+		arguments[each.argument] = each.value
+	}
 	return arguments
 }

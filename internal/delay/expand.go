@@ -27,8 +27,8 @@ func (c Cascade) Expand() topology.Topology {
 	if c.CreateDeliveryExchange {
 		own = append(own, c.DeliveryExchange)
 	}
-	if p := c.around(); p.parks && p.byPolicy {
-		parking := p.policy(own)
+	if a := c.around(); a.parks && a.byPolicy {
+		parking := a.policy(own)
 		t.Policies[parking.Name] = parking
 	}
 	return t

@@ -58,7 +58,7 @@ const (
 )
 
 // Ladder is a configuration in which everything is decided and checked, with the delays from the shortest to the
-// longest. Resolve makes it, and internal/recognize.
+// longest. Resolve makes it.
 type Ladder LadderConfig
 
 func (l Ladder) around() around {
@@ -215,15 +215,15 @@ func ParseLabel(label string) (time.Duration, error) {
 	return ttl, nil
 }
 
-// rung is the delay of a label that is valid.
+// delayOf is the delay of a label that is valid.
 func delayOf(label string) time.Duration {
 	ttl, _ := ParseLabel(label)
 	return ttl
 }
 
 func (l *Ladder) checkNames(errs *Errors, given LadderConfig) {
-	p := l.around()
-	p.checkMissing(errs, otherwise{"entry_exchange", l.EntryExchange == ""},
+	a := l.around()
+	a.checkMissing(errs, otherwise{"entry_exchange", l.EntryExchange == ""},
 		otherwise{"queue_name", l.QueueName == "" && l.QueueNames == nil},
 		otherwise{"delivery_exchange", l.DeliveryExchange == "" && l.DeliverToQueue == ""})
 	queueName := origin("queue_name", string(given.QueueName))
@@ -239,7 +239,7 @@ func (l *Ladder) checkNames(errs *Errors, given LadderConfig) {
 		errs.add(queueName, "is %q, which %s", l.QueueName, wrong)
 		return
 	}
-	objects := p.objectsAround(origin("delivery_exchange", given.DeliveryExchange), "name")
+	objects := a.objectsAround(origin("delivery_exchange", given.DeliveryExchange), "name")
 	if l.EntryExchange != "" {
 		objects = append(objects, object{origin("entry_exchange", given.EntryExchange), "exchange", l.EntryExchange})
 	}
@@ -256,7 +256,7 @@ func (l *Ladder) checkNames(errs *Errors, given LadderConfig) {
 			objects = append(objects, object{queueName, "queue", l.Queue(label)})
 		}
 	}
-	p.checkNames(errs, objects)
+	a.checkNames(errs, objects)
 }
 
 // Queue is the name of the delay queue with the label.
@@ -301,16 +301,16 @@ func (l Ladder) Levels() int {
 func (l Ladder) Expand() topology.Topology {
 	t := topology.New()
 	t.Entry = l.EntryExchange
-	p := l.around()
-	p.addAround(&t)
+	a := l.around()
+	a.addAround(&t)
 	if l.Levels() == 0 && !l.CreateDeliveryExchange {
 		t.DeliveryType = "" // no address behind the delay has to be matched
 	}
-	entry := p.topicExchange(l.EntryExchange)
+	entry := a.topicExchange(l.EntryExchange)
 	entry.Type = string(l.EntryExchangeType)
 	t.Exchanges[l.EntryExchange], t.Shared = entry, l.BindingKeys != nil
 	for _, label := range l.Delays {
-		arguments := p.delayArguments(delayOf(label), l.DeliveryExchange)
+		arguments := a.delayArguments(delayOf(label), l.DeliveryExchange)
 		if key := l.FixedKey(); key != "" {
 			arguments["x-dead-letter-routing-key"] = key
 		}

@@ -16,7 +16,8 @@ type QuorumOptions struct {
 	InitialGroupSize int64
 }
 
-// everyOption has each option. One more does not compile here. It needs a line in given, and one in QuorumOptionsOf.
+// everyOption has a value of each option, none of them zero. One more does not compile here. It needs a line in given,
+// and one in QuorumOptionsOf.
 var everyOption = QuorumOptions{1, Balanced, 1}
 
 // QuorumAttributes are the attributes of the options.
@@ -35,22 +36,25 @@ const (
 
 func (l LeaderLocator) isKnown() bool { return l == Balanced || l == ClientLocal }
 
-// option is one that is given: an attribute, and the argument that it becomes.
+// option is one that is given: an attribute, and the argument that it becomes. One that holds for parked messages is an
+// argument of the queue of unroutable messages, too: it must not lose any.
 type option struct {
 	attribute, argument string
 	value               any
+	holdsForParked      bool
 }
 
 // given are those that are not left to the broker.
 func (o QuorumOptions) given() (options []option) {
-	add := func(isGiven bool, attribute, argument string, value any) {
+	add := func(isGiven bool, given option) {
 		if isGiven {
-			options = append(options, option{attribute, argument, value})
+			options = append(options, given)
 		}
 	}
-	add(o.MaxLength != 0, "max_length", "x-max-length", o.MaxLength)
-	add(o.LeaderLocator != "", "queue_leader_locator", "x-queue-leader-locator", string(o.LeaderLocator))
-	add(o.InitialGroupSize != 0, "quorum_initial_group_size", "x-quorum-initial-group-size", o.InitialGroupSize)
+	add(o.MaxLength != 0, option{"max_length", "x-max-length", o.MaxLength, false})
+	add(o.LeaderLocator != "", option{"queue_leader_locator", "x-queue-leader-locator", string(o.LeaderLocator), true})
+	add(o.InitialGroupSize != 0,
+		option{"quorum_initial_group_size", "x-quorum-initial-group-size", o.InitialGroupSize, true})
 	return options
 }
 
@@ -70,19 +74,6 @@ func (o QuorumOptions) check(queueType QueueType, errs *Errors) {
 			errs.add(each.attribute, "is given for classic queues; only quorum queues have it: set queue_type = %q "+
 				"or leave it out", Quorum)
 		}
-	}
-}
-
-// place adds the arguments that say where in a cluster a queue is.
-func (o QuorumOptions) place(arguments topology.Arguments) {
-	o.MaxLength = 0
-	o.addTo(arguments)
-}
-
-// addTo adds the arguments of a delay queue.
-func (o QuorumOptions) addTo(arguments topology.Arguments) {
-	for _, each := range o.given() {
-		arguments[each.argument] = each.value
 	}
 }
 

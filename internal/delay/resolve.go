@@ -164,8 +164,8 @@ func (given Config) origin(attribute, value string) string {
 
 // checkNames checks every name of the cascade, each on the attribute that gives it.
 func (c *Cascade) checkNames(errs *Errors, given Config) {
-	p := c.around()
-	p.checkMissing(errs, otherwise{"exchange_name", c.ExchangeName == ""}, otherwise{"queue_name", c.QueueName == ""},
+	a := c.around()
+	a.checkMissing(errs, otherwise{"exchange_name", c.ExchangeName == ""}, otherwise{"queue_name", c.QueueName == ""},
 		otherwise{"delivery_exchange", c.DeliveryExchange == ""})
 	exchangeName := given.origin("exchange_name", string(given.ExchangeName))
 	queueName := given.origin("queue_name", string(given.QueueName))
@@ -190,12 +190,12 @@ func (c *Cascade) checkNames(errs *Errors, given Config) {
 	if c.Levels < 1 || c.Levels > MaxLevels || !c.IsUniform() && len(*errs) > 0 {
 		return
 	}
-	objects := p.objectsAround(deliveryExchange, given.origin("name", given.Name))
+	objects := a.objectsAround(deliveryExchange, given.origin("name", given.Name))
 	for level := range c.Levels {
 		objects = append(objects, object{exchangeName, "exchange", c.Exchange(level)})
 		for _, q := range c.DelayQueues(level) {
 			objects = append(objects, object{queueName, "queue", q.Name})
 		}
 	}
-	p.checkNames(errs, objects)
+	a.checkNames(errs, objects)
 }

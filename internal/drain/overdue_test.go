@@ -54,8 +54,8 @@ func TestLasting(t *testing.T) {
 	}
 }
 
-// TestKept counts the overdue messages of a queue: those neither ready, nor delayed by the queue, nor held.
-func TestKept(t *testing.T) {
+// TestOverdueMessages counts the overdue messages of a queue: those neither ready, nor delayed by the queue, nor held.
+func TestOverdueMessages(t *testing.T) {
 	for name, test := range map[string]struct{ messages, ready, delayed, consumers, want int64 }{
 		"some":                       {7, 3, 1, 0, 3},
 		"none":                       {4, 3, 1, 0, 0},

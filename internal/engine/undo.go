@@ -67,8 +67,8 @@ func (r *Runner) goOn(
 }
 
 // withTimeToUndo is for what has to be done although the operation was canceled, or its own time is over. That is an
-// undo, and a look at what there is then. Without AMQP, the undo of a rebuild of 28 levels takes half a minute, and
-// several times as long beside much else.
+// undo, a look at what there is then, or the end of an old delivery exchange. Without AMQP, the undo of a rebuild of 28
+// levels takes half a minute, and several times as long beside much else.
 func withTimeToUndo(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), 3*time.Minute)
 }

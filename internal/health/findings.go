@@ -166,8 +166,9 @@ func (i *inspection) applied() {
 	if byPolicy && i.queue.Delays() {
 		i.add(Error, i.cause(), withKey(key))
 	}
-	if looks, ok := i.limitByPolicy("delivery-limit"); ok && i.queue.Type() == "quorum" {
-		i.add(Error, i.cause(), lookedAt(i.queue, looks, i.next()))
+	if looks, ok := i.limitByPolicy("delivery-limit"); ok && looks >= 0 && i.queue.Type() == "quorum" {
+		e := lookedAt(i.queue, looks, i.next())
+		i.add(e.severity, i.cause(), e.text)
 	}
 	if kind, byPolicy := policy.InForce(i.queue, "delayed-retry-type", i.status.Applied.Definition); byPolicy &&
 		i.queue.Type() == "quorum" && delaysRetries(kind) {
@@ -261,4 +262,12 @@ func (i *inspection) cause() string {
 		cause += " (as the queue says, some seconds after a change)"
 	}
 	return cause
+}
+
+// Outranked is for an exchange to which the policy that says where to park may not apply, because of a rival.
+func Outranked(exchange string, parking, rival topology.Policy) Finding {
+	return Finding{Warning, topology.ExchangeObject(exchange), fmt.Sprintf("policy %q", rival.Name), fmt.Sprintf("its "+
+		"priority is %v, and that of policy %q is %v. Then RabbitMQ may not apply that, and parks nothing here. A "+
+		"message that no binding takes stays in the quorum queue before it, which tries again every three minutes. A "+
+		"classic queue and the entry lose it", rival.Priority, parking.Name, parking.Priority)}
 }

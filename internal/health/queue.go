@@ -164,10 +164,13 @@ func full(q topology.Queue, overflow string, most int64, unit, next string) effe
 // changedLooks is for a queue from which messages are removed that were looked at too often, or are not.
 func changedLooks(_, have topology.Queue) effect {
 	looks, isLimited := have.Arguments["x-delivery-limit"].(int64)
-	if !isLimited {
+	switch {
+	case !isLimited && have.Delays():
+		return effect{Warning, "a message in it that is got and put back too often can leave it early"}
+	case !isLimited:
 		return effect{Warning, "a message in it that is got and put back too often can be dropped"}
 	}
-	return effect{Error, lookedAt(have, looks, have.DeadLetterExchange())}
+	return lookedAt(have, looks, have.DeadLetterExchange())
 }
 
 // changedPriority is for a classic queue that looks for messages that are due at the head of each priority.
@@ -178,13 +181,17 @@ func changedPriority(_, have topology.Queue) effect {
 	return effect{Warning, "a message in it is late behind one of a higher priority that came later"}
 }
 
-// lookedAt is for a queue that removes messages that were looked at. Next is where it hands on messages.
-func lookedAt(q topology.Queue, looks int64, next string) string {
+// lookedAt is for a queue that removes messages that were looked at. Next is where it hands on messages. A negative
+// limit is none since RabbitMQ 4.0, and 0 before (3.10.8).
+func lookedAt(q topology.Queue, looks int64, next string) effect {
 	then := "is " + removed(next)
 	if q.Delays() {
 		then = "leaves it early"
 	}
-	return fmt.Sprintf("a message in it that is got and put back more than %d times %s", looks, then)
+	if looks < 0 {
+		return effect{Warning, "before RabbitMQ 4.0, a message in it that is got and put back " + then}
+	}
+	return effect{Error, fmt.Sprintf("a message in it that is got and put back more than %d times %s", looks, then)}
 }
 
 // changedRetries is for a queue that delays messages by itself that were got and put back, or does not.

@@ -75,8 +75,8 @@ func NoReceiver(queue string) Finding {
 		"other loses it"}
 }
 
-// NotParked is for a delivery exchange without an alternate exchange. One that cannot be read may be named by a policy,
-// empty if none applies.
+// NotParked is for a delivery exchange without an alternate exchange. A policy that cannot be read may name one.
+// The policy is empty if none applies, or if it can be read.
 func NotParked(delivery, unreadPolicy string) Finding {
 	unless := ""
 	if unreadPolicy != "" {
@@ -85,12 +85,4 @@ func NotParked(delivery, unreadPolicy string) Finding {
 	return Finding{Warning, topology.ExchangeObject(delivery), "no alternate exchange", unless + "a message for a " +
 		"destination that is not bound there is not parked. A quorum queue keeps it and tries again every three " +
 		"minutes. A classic queue loses it"}
-}
-
-// Outranked is for an exchange to which the policy that says where to park may not apply, because of a rival.
-func Outranked(exchange string, parking, rival topology.Policy) Finding {
-	return Finding{Warning, topology.ExchangeObject(exchange), fmt.Sprintf("policy %q", rival.Name), fmt.Sprintf("its "+
-		"priority is %v, and that of policy %q is %v. Then RabbitMQ may not apply that, and parks nothing here. A "+
-		"message that no binding takes stays in the quorum queue before it, which tries again every three minutes. A "+
-		"classic queue and the entry lose it", rival.Priority, parking.Name, parking.Priority)}
 }

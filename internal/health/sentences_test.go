@@ -257,6 +257,12 @@ var ofParkingCascade = []damageCase{
 	{"a TTL of the parking queue", func(w *world) { w.queue("t.unroutable", "x-message-ttl", int64(1000)) },
 		"The queue t.unroutable has a TTL of 1 s. Messages in it are dropped after 1 s. The next apply recreates " +
 			"it, if it is empty."},
+	{"a delivery limit", func(w *world) { w.queue("t.delay-01", "x-delivery-limit", int64(2)) },
+		"The queue t.delay-01 has x-delivery-limit 2. A message in it that is got and put back more than 2 times " +
+			"leaves it early. The next apply recreates it, if it is empty."},
+	{"no delivery limit since 4.0", func(w *world) { w.queue("t.delay-01", "x-delivery-limit", int64(-1)) },
+		"The queue t.delay-01 has x-delivery-limit -1. Before RabbitMQ 4.0, a message in it that is got and put " +
+			"back leaves it early. The next apply recreates it, if it is empty."},
 	{"no delivery limit of the parking queue", func(w *world) { w.queue("t.unroutable", "x-delivery-limit", nil) },
 		"The queue t.unroutable has no x-delivery-limit. A message in it that is got and put back too often can " +
 			"be dropped. The next apply recreates it, if it is empty."},
@@ -380,7 +386,7 @@ var ofParkingCascade = []damageCase{
 	},
 		`The binding of exchange t.delay-01 to queue t.delay-01 with key "*.1.#" and arguments {"x-note":1} was ` +
 			"added. Messages take the same way as without it. The next apply removes it."},
-	{"a mark", func(w *world) { w.Bindings.Add(w.desired.LockOn("t.delay-02", "m")) },
+	{"a lock of a create", func(w *world) { w.Bindings.Add(w.desired.LockOn("t.delay-02", "m")) },
 		`The binding of exchange t.delay-02 to exchange t.delay-02 with key "0.0.0.*.#" and arguments ` +
 			`{"rabbitmqdelay-claim":"m"} was added. A create that was killed has left it, and it does nothing. ` +
 			"The next apply removes it."},

@@ -11,10 +11,10 @@ import (
 //
 // Of several creates at once, one goes on at the most. RabbitMQ tells two of them that an object is new, if they
 // declare it within the same millisecond (3.10.8, 4.3.6). So each declares one exchange before all else and binds a
-// mark of its own to it. If it then sees anything else bound there, it stops. The mark goes in the phase that declares
+// lock of its own to it. If it then sees anything else bound there, it stops. The lock goes in the phase that declares
 // the entry, when all other objects are declared. Whoever comes later meets these. A ladder or a single level without
-// parking has no exchange that could be declared before its entry, and goes without a mark.
-func Create(desired, actual topology.Topology, mark string) Plan {
+// parking has no exchange that could be declared before its entry, and goes without a lock.
+func Create(desired, actual topology.Topology, lock string) Plan {
 	plan := Repair(desired, actual)
 	for _, phase := range plan {
 		for i, step := range phase.Steps {
@@ -41,10 +41,10 @@ func Create(desired, actual topology.Topology, mark string) Plan {
 	steps := plan[at].Steps
 	first := slices.IndexFunc(steps, isNew)
 	declare, _ := steps[first].(DeclareExchange)
-	marking := desired.LockOn(declare.Exchange.Name, mark)
-	plan[entryPhase].Steps = append(plan[entryPhase].Steps, Unbind{marking})
+	locking := desired.LockOn(declare.Exchange.Name, lock)
+	plan[entryPhase].Steps = append(plan[entryPhase].Steps, Unbind{locking})
 	rest := slices.Delete(slices.Clone(steps), first, first+1)
-	return slices.Concat(Plan{}.then(declare).then(Bind{marking}).then(VerifyAlone{marking}), plan[:at],
+	return slices.Concat(Plan{}.then(declare).then(Bind{locking}).then(VerifyAlone{locking}), plan[:at],
 		Plan{}.then(rest...), plan[at+1:])
 }
 

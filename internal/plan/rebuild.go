@@ -125,7 +125,7 @@ type unbuild struct {
 func (u unbuild) plan(done []Step) Plan {
 	var plan Plan
 	declaresDelivery := false
-	removed := Among(done, u.removal)
+	removed := among(done, u.removal)
 	built := done
 	for i, step := range done {
 		if len(removed) > 0 && step.String() == removed[len(removed)-1].String() {

@@ -246,7 +246,7 @@ func (d repair) verifyRecreatable(name string) Step {
 // bringBack is the undo of a recreation, as far as it was done. Messages flow, so it waits no more than that.
 func (d repair) bringBack(removal []Step) func([]Step) Plan {
 	return func(done []Step) Plan {
-		return restore(d.actual, afterRemoval(d.actual, Among(done, removal))).atOnce()
+		return restore(d.actual, afterRemoval(d.actual, among(done, removal))).atOnce()
 	}
 }
 

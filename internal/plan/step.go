@@ -42,7 +42,7 @@ type Phase struct {
 	GoesOn bool
 }
 
-// Step is one thing to do on a broker. It says in one line what that is. Two steps that say the same are the same.
+// Step is one thing to do on a broker. It says in one line what that is. Within a plan, that tells it from others.
 type Step interface {
 	fmt.Stringer
 	// Do does it. It tells whether that changed something, or may have, because the answer got lost.
@@ -364,8 +364,8 @@ func (p Plan) Steps() []Step {
 	return steps
 }
 
-// Among are those of the steps that are in a list as well.
-func Among(steps, list []Step) []Step {
+// among are those of the steps that are in a list as well.
+func among(steps, list []Step) []Step {
 	isListed := textsOf(list)
 	return slices.DeleteFunc(slices.Clone(steps), func(step Step) bool { return !isListed[step.String()] })
 }

@@ -104,19 +104,16 @@ var unsuitable = map[string]map[string]certainty{
 	},
 }
 
-// merged are the values that a policy and an operator policy set together. Of limits the lower one holds, where a
-// negative delivery-limit is none. Of the rest, the operator's value holds (rabbit_policies:merge_policy_value/3).
+// merged are the values that a policy and an operator policy set together. Of limits the lower one holds. Of the rest,
+// the operator's value holds (rabbit_policies:merge_policy_value/3).
 func merged(user, operator Policy) Applied {
 	definition := topology.Arguments{}
 	maps.Copy(definition, user.Definition)
 	for key, value := range operator.Definition {
 		limit, isLimit := value.(int64)
 		own, isOwn := definition[key].(int64)
-		switch {
-		case isLimit && isOwn && key == "delivery-limit" && min(limit, own) < 0:
-			value = max(limit, own)
-		case isLimit && isOwn:
-			value = min(limit, own)
+		if isLimit && isOwn {
+			value = lower(key, limit, own)
 		}
 		definition[key] = value
 	}

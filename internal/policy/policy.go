@@ -29,10 +29,19 @@ func InForce(q topology.Queue, key string, definition topology.Arguments) (value
 	case policy == nil:
 		return argument, false
 	case argument == nil, key == "overflow" && q.Type() == "quorum", key == "delayed-retry-type",
-		isNumber && isLimit && limit < own:
+		isNumber && isLimit && limit != own && lower(key, limit, own) == limit:
 		return policy, true
 	}
 	return argument, false
+}
+
+// lower is the limit of two that holds. A negative delivery-limit is none (4.0.5). RabbitMQ 3.10.8 takes no such
+// policy.
+func lower(key string, one, other int64) int64 {
+	if key == "delivery-limit" && min(one, other) < 0 {
+		return max(one, other)
+	}
+	return min(one, other)
 }
 
 // Retries are the values of delayed-retry-type with which a quorum queue delays messages that a client has got and put

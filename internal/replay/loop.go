@@ -221,7 +221,7 @@ func (r *run) whyEnded() error {
 	return ofConsumer(errConsumerEnded)
 }
 
-// consume begins to take messages, unless it has readKey.
+// consume begins to take messages, unless it has begun.
 func (r *run) consume() (err error) {
 	if r.arrivals != nil {
 		return nil

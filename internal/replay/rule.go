@@ -16,7 +16,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// Delay says what becomes of a message whose delay has not readKey.
+// Delay says what becomes of a message whose delay has not begun.
 type Delay string
 
 // What becomes of it.

@@ -49,7 +49,7 @@ func TestCascadeRule(t *testing.T) {
 		{"over", binary, replay.Message{Exchange: end, Key: "0.0.0.0.1.a"}, to(end, "0.0.0.0.1.a"), to("", "")},
 		{"any key at the end", binary, replay.Message{Exchange: end, Key: "a"}, to(end, "a"), to("", "")},
 		{"no delay", binary, replay.Message{Exchange: entry, Key: "0.0.0.0.0.a"}, to(end, "0.0.0.0.0.a"), to("", "")},
-		{"not readKey", binary, replay.Message{Exchange: entry, Key: "0.0.1.0.0.a"}, begins(entry, "0.0.1.0.0.a"),
+		{"not begun", binary, replay.Message{Exchange: entry, Key: "0.0.1.0.0.a"}, begins(entry, "0.0.1.0.0.a"),
 			to(end, "0.0.1.0.0.a")},
 		{"a retry that was rejected before", binary, replay.Message{Exchange: entry, Key: "0.0.1.0.0.a",
 			Deaths: []replay.Death{{Queue: "work", Reason: "rejected"}}}, begins(entry, "0.0.1.0.0.a"),
@@ -137,7 +137,7 @@ func TestLadderRule(t *testing.T) {
 		keeps, skipped string // exchange and key, or the reason
 	}{
 		{"over", topic, "t.delivery", "1h.a", "t.delivery 1h.a", "t.delivery 1h.a"},
-		{"not readKey", topic, "t.entry", "1h.a", "t.entry 1h.a", "t.delivery 1h.a"},
+		{"not begun", topic, "t.entry", "1h.a", "t.entry 1h.a", "t.delivery 1h.a"},
 		{"no rung", topic, "t.entry", "2h.a", "malformed key", "malformed key"},
 		{"no address", topic, "t.entry", "1h", "malformed key", "malformed key"},
 		{"a pattern is no key of a topic", topic, "t.entry", "#", "malformed key", "malformed key"},

@@ -19,9 +19,9 @@ type Topology struct {
 	// Entry is the exchange that publishers use. It is declared last and deleted first,
 	// so that nobody publishes into a half-built topology.
 	Entry string
-	// Delivery is the exchange at the end, where applications bind their own queues. Diff never lists its bindings.
-	// Only a rebuild that recreates the exchange makes them again. It is in Exchanges only if it belongs to the
-	// topology; otherwise it has to exist. It is empty if messages leave through the default exchange.
+	// Delivery is the exchange at the end, where applications bind their own queues. These bindings are theirs: they
+	// are no difference, and only made again where one of their ends is recreated. It is in Exchanges only if it
+	// belongs to the topology; otherwise it has to exist. It is empty if messages leave through the default exchange.
 	Delivery string
 	// DeliveryType is the type of the delivery exchange, whoever it belongs to. It is empty for one that does not
 	// exist, and where any type will do.

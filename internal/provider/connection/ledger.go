@@ -51,8 +51,8 @@ type vhostBinding struct {
 	topology.Binding
 }
 
-// passing is what destinations do about a binding in one plan, in whatever order Terraform asks.
-type passing struct{ isRemoved, isMade bool }
+// passing is what destinations are to do about a binding in one plan, in whatever order Terraform asks.
+type passing struct{ unbinds, binds bool }
 
 // Note enters an address into the ledger, and returns its conflicts with the others there. Terraform asks twice for a
 // replacement: the second time, nothing is in the state. So it does with -minimal-refresh (1.17), for what it has read
@@ -182,20 +182,20 @@ func (l *Ledger) of(vhost string, get func(*Address) *Planned) (all []Planned) {
 	return all
 }
 
-// Unbinds notes that a destination removes a binding, and tells whether another one makes it.
-func (l *Ledger) Unbinds(vhost string, b topology.Binding) (isMade bool) {
-	return l.pass(vhost, b, func(p *passing) { p.isRemoved = true }).isMade
+// NoteUnbind notes that a destination removes a binding, and tells whether another one makes it.
+func (l *Ledger) NoteUnbind(vhost string, b topology.Binding) (otherBinds bool) {
+	return l.pass(vhost, b, func(p *passing) { p.unbinds = true }).binds
 }
 
-// Binds notes that a destination makes a binding, and tells whether another one removes it.
-func (l *Ledger) Binds(vhost string, b topology.Binding) (isRemoved bool) {
-	return l.pass(vhost, b, func(p *passing) { p.isMade = true }).isRemoved
+// NoteBind notes that a destination makes a binding, and tells whether another one removes it.
+func (l *Ledger) NoteBind(vhost string, b topology.Binding) (otherUnbinds bool) {
+	return l.pass(vhost, b, func(p *passing) { p.binds = true }).unbinds
 }
 
-// Bound notes that the binding is there. Terraform plans the end of an object within the apply, after its successor was
-// made, if that is created before the destroy. Then nothing is missing in between.
+// Bound notes that the binding is there, and no longer to be made. Terraform plans the end of an object within the
+// apply, after its successor was made, if that is created before the destroy. Then nothing is missing in between.
 func (l *Ledger) Bound(vhost string, b topology.Binding) {
-	l.pass(vhost, b, func(p *passing) { p.isMade = false })
+	l.pass(vhost, b, func(p *passing) { p.binds = false })
 }
 
 func (l *Ledger) pass(vhost string, b topology.Binding, note func(*passing)) passing {

@@ -190,15 +190,15 @@ func TestBindingsThatPass(t *testing.T) {
 	other := b
 	other.Destination = "other"
 	var removedFirst, madeFirst Ledger
-	if removedFirst.Unbinds("/", b) || removedFirst.Binds("/", other) || removedFirst.Binds("v", b) ||
-		!removedFirst.Binds("/", b) {
+	if removedFirst.NoteUnbind("/", b) || removedFirst.NoteBind("/", other) || removedFirst.NoteBind("v", b) ||
+		!removedFirst.NoteBind("/", b) {
 		t.Error("removed first")
 	}
-	if madeFirst.Binds("/", b) || madeFirst.Unbinds("/", other) ||
-		!madeFirst.Unbinds("/", b) {
+	if madeFirst.NoteBind("/", b) || madeFirst.NoteUnbind("/", other) ||
+		!madeFirst.NoteUnbind("/", b) {
 		t.Error("made first")
 	}
-	if madeFirst.Bound("/", b); madeFirst.Unbinds("/", b) {
+	if madeFirst.Bound("/", b); madeFirst.NoteUnbind("/", b) {
 		t.Error("made before the other one is removed")
 	}
 }

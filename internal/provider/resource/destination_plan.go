@@ -81,10 +81,10 @@ func handOver(r *managed[delay.Destination], p planning[delay.Destination]) (dia
 	if before.Vhost == after.Vhost && before.Binding == after.Binding {
 		return nil
 	}
-	if p.before != nil && r.Connection.Ledger.Unbinds(before.Vhost, before.Binding) {
+	if p.before != nil && r.Connection.Ledger.NoteUnbind(before.Vhost, before.Binding) {
 		diags.Append(before.PassesOn())
 	}
-	if p.after != nil && r.Connection.Ledger.Binds(after.Vhost, after.Binding) {
+	if p.after != nil && r.Connection.Ledger.NoteBind(after.Vhost, after.Binding) {
 		diags.Append(after.PassesOn())
 	}
 	return diags

@@ -78,7 +78,8 @@ func (r *managed[C]) lookForUpdate(
 	return others, diags
 }
 
-// overhaul says how much a change makes anew: neither is for a create, and for a change in place.
+// overhaul says how much a change makes anew. Neither is for a create, for a change in place, and where that is not
+// known.
 type overhaul struct{ replaces, rebuilds bool }
 
 // look says what a change would meet. Refused has the words for what would be refused, and for what goes.
