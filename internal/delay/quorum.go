@@ -37,7 +37,7 @@ const (
 func (l LeaderLocator) isKnown() bool { return l == Balanced || l == ClientLocal }
 
 // option is one that is given: an attribute, and the argument that it becomes. One that holds for parked messages is an
-// argument of the queue of unroutable messages, too: it must not lose any.
+// argument of the queue of unroutable messages, too. No such option may lose a message.
 type option struct {
 	attribute, argument string
 	value               any

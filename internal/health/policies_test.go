@@ -52,6 +52,11 @@ func TestFindingsInBase10(t *testing.T) {
 			queues:   queues(func(_, _ int) bool { return true }), says: "got and put back is late",
 		},
 		"retries that are switched off": {policies: ofPolicy("delay", "delayed-retry-type", "disabled")},
+		"a limit of deliveries": {
+			policies: ofPolicy("delay", "delivery-limit", int64(3)),
+			queues:   queues(func(_, _ int) bool { return true }), says: "more than 3 times leaves it early",
+		},
+		"no limit of deliveries": {policies: ofPolicy("", "delivery-limit", int64(-1))},
 		"one level": {
 			policies: ofPolicy(`^t\.delay-01-`, "overflow", "drop-head"),
 			queues:   queues(func(level, _ int) bool { return level == 1 }), says: "switches at-least-once",

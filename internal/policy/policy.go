@@ -15,7 +15,7 @@ import (
 
 // InForce is what a queue has of a key, nil for nothing, and whether a policy sets that (3.10.8 to 4.3.6):
 //
-//   - of limits, the lower one;
+//   - of limits, the lower one, but see lower;
 //   - of overflow, the policy's for a quorum queue, and the argument for every other one;
 //   - of delayed-retry-type, which only quorum queues of 4.3 know, the policy's;
 //   - of dead-letter-exchange, dead-letter-routing-key and dead-letter-strategy, the argument.
@@ -36,7 +36,7 @@ func InForce(q topology.Queue, key string, definition topology.Arguments) (value
 }
 
 // lower is the limit of two that holds. A negative delivery-limit is none (4.0.5). RabbitMQ 3.10.8 takes no such
-// policy.
+// policy, and such an argument is the lower one there.
 func lower(key string, one, other int64) int64 {
 	if key == "delivery-limit" && min(one, other) < 0 {
 		return max(one, other)

@@ -26,6 +26,7 @@ func TestInForce(t *testing.T) {
 		"policy raises the limit": {"classic", "message-ttl", int64(5), int64(6), int64(5), false},
 		"policy sets a limit":     {"quorum", "delivery-limit", int64(-1), int64(3), int64(3), true},
 		"policy sets no limit":    {"quorum", "delivery-limit", int64(3), int64(-1), int64(3), false},
+		"policy ends no limit":    {"quorum", "delivery-limit", int64(1<<31 - 1), int64(-1), int64(1<<31 - 1), false},
 		"quorum, overflow":        {"quorum", "overflow", "reject-publish", "drop-head", "drop-head", true},
 		"classic, overflow":       {"classic", "overflow", "reject-publish", "drop-head", "reject-publish", false},
 		"classic, policy alone":   {"classic", "overflow", nil, "drop-head", "drop-head", true},
