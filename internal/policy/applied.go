@@ -104,8 +104,8 @@ var unsuitable = map[string]map[string]certainty{
 	},
 }
 
-// merged are the values that a policy and an operator policy set together. Of limits the lower one holds, but see lower. Of the rest,
-// the operator's value holds (rabbit_policies:merge_policy_value/3).
+// merged are the values that a policy and an operator policy set together. Of limits the lower one holds, but see
+// lower. Of the rest, the operator's value holds (rabbit_policies:merge_policy_value/3).
 func merged(user, operator Policy) Applied {
 	definition := topology.Arguments{}
 	maps.Copy(definition, user.Definition)
