@@ -44,22 +44,18 @@ func (c *counter) close() {
 	}
 }
 
-// patience is how slow an answer may be. For a quorum queue whose leader does not answer, RabbitMQ says after five
-// seconds that it is empty (stat in rabbit_quorum_queue).
-const patience = 3 * time.Second
-
 // polling is the time between two questions while messages wait, or a count is waited for.
 const polling = 250 * time.Millisecond
 
 // question asks a queue something over AMQP.
 type question func(*rabbit.Conn, context.Context, string) (count rabbit.ReadyCount, exists bool, err error)
 
-// ask asks a queue, and again where it answers too late, for as long as a request is tried again. One that does not
-// exist holds nothing.
+// ask asks a queue, and again where its leader may not have answered, for as long as a request is tried again. One that
+// does not exist holds nothing.
 func (c *counter) ask(ctx context.Context, q topology.Queue, question question) (rabbit.ReadyCount, error) {
 	began := time.Now()
 	count, exists, err := question(c.conn, ctx, q.Name)
-	for err == nil && count.Took > patience && time.Since(began) < c.vhost.Client().RetryTimeout() {
+	for err == nil && isLate(q, count) && time.Since(began) < c.vhost.Client().RetryTimeout() {
 		count, exists, err = question(c.conn, ctx, q.Name)
 	}
 	switch {
@@ -69,7 +65,7 @@ func (c *counter) ask(ctx context.Context, q topology.Queue, question question) 
 		ended := &endedError{err}
 		c.failure.CompareAndSwap(nil, ended)
 		return count, ended
-	case count.Took > patience:
+	case isLate(q, count):
 		return count, uncountable(c.vhost, q.Name, "it took too long to answer")
 	case !exists:
 		// That is also the answer for a queue on a node that is down.
@@ -81,6 +77,9 @@ func (c *counter) ask(ctx context.Context, q topology.Queue, question question) 
 	}
 	return count, nil
 }
+
+// isLate tells whether RabbitMQ may have answered in place of the leader of a quorum queue.
+func isLate(q topology.Queue, count rabbit.ReadyCount) bool { return isQuorum(q) && count.IsLate }
 
 // depth counts the ready messages of a queue.
 func (c *counter) depth(ctx context.Context, q topology.Queue) (rabbit.ReadyCount, error) {

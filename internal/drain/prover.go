@@ -61,7 +61,7 @@ func (p *Prover) Prepare(ctx context.Context) error {
 	for began := time.Now(); ; {
 		conn, err := p.vhost.Connect(ctx)
 		if err == nil {
-			p.counter = &counter{vhost: p.vhost, conn: conn, filled: &p.filled}
+			p.counter = p.newCounter(ctx, conn)
 			return nil
 		}
 		if !rabbit.MayPass(err) || time.Since(began) >= p.vhost.Client().RetryTimeout() {
@@ -421,8 +421,18 @@ func (p *Prover) choose(ctx context.Context) (*counter, error) {
 	default:
 		p.vhost.Client().Warn(ctx, "no AMQP, everything goes through the management API", err)
 	}
-	p.counter = &counter{vhost: p.vhost, conn: conn, filled: &p.filled}
+	p.counter = p.newCounter(ctx, conn)
 	return p.counter, nil
+}
+
+// newCounter counts over a connection, if there is one that is fast enough for it.
+func (p *Prover) newCounter(ctx context.Context, conn *rabbit.Conn) *counter {
+	if conn != nil && conn.IsFar() {
+		conn.Close()
+		conn = nil
+		p.vhost.Client().Warn(ctx, "AMQP is too slow, everything goes through the management API", rabbit.ErrFar)
+	}
+	return &counter{vhost: p.vhost, conn: conn, filled: &p.filled}
 }
 
 func (p *Prover) ended(ctx context.Context) error {

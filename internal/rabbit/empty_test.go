@@ -776,6 +776,46 @@ func TestQueueWithoutLeader(t *testing.T) {
 	}
 }
 
+// TestSlowLeader has a leader that does not answer in time. RabbitMQ says then that nothing is ready.
+func TestSlowLeader(t *testing.T) {
+	t.Parallel()
+	b := brokertest.Own(t)
+	conn, channel := dialTo(t, b, "/")
+	client := clientFor(t, b, func(c *rabbit.Config) { c.RetryTimeout = time.Second })
+	q := topology.Queue{Name: "q", Durable: true, Arguments: topology.Arguments{"x-queue-type": "quorum"}}
+	run(t, client, "/", plan.Plan{{Steps: []plan.Step{plan.DeclareQueue{Queue: q}}}})
+	publish(t, conn, "", "q")
+	for count(t, channel, "q") == 0 {
+		if t.Context().Err() != nil {
+			t.Fatal("the message does not get ready")
+		}
+	}
+	asks, err := client.Vhost("/").Connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer asks.Close()
+	if asks.IsFar() {
+		t.Error("the broker is too far away")
+	}
+	for _, is := range []struct {
+		done string
+		want rabbit.ReadyCount
+	}{{"suspend", rabbit.ReadyCount{IsLate: true}}, {"resume", rabbit.ReadyCount{Messages: 1}}} {
+		if err := rabbitmqctl(t, b, "eval", "sys:"+is.done+"(whereis('%2F_q'))."); err != nil {
+			t.Fatal(err)
+		}
+		if got, exists, err := asks.Depth(t.Context(), "q"); got != is.want || !exists || err != nil {
+			t.Errorf("%s: the answer is %+v, %t, %v", is.done, got, exists, err)
+		}
+		done, err := engine.Run(t.Context(), client.Vhost("/"),
+			plan.Plan{{Steps: []plan.Step{plan.VerifyEmpty{Queues: []topology.Queue{q}}}}})
+		if err == nil || len(done) > 0 || strings.Contains(err.Error(), "too long to answer") != is.want.IsLate {
+			t.Errorf("%s: done %v, error %v", is.done, done, err)
+		}
+	}
+}
+
 // staysWithoutLeader stops the queue's process, looks into the queue, tries to delete it, and starts the process again.
 func staysWithoutLeader(t *testing.T, b *brokertest.Broker, client *rabbit.Client, q topology.Queue) {
 	t.Helper()

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 )
 
 // Report is what has become of the messages so far.
@@ -55,6 +57,7 @@ type consumer interface {
 	Ack(tag uint64, multiple bool) error
 	Nack(tag uint64, multiple, requeue bool) error
 	QueueDeclarePassive(name string, durable, autoDelete, exclusive, noWait bool, args amqp.Table) (amqp.Queue, error)
+	Get(queue string, autoAck bool) (d amqp.Delivery, isThere bool, err error)
 }
 
 type publisher interface {
@@ -175,6 +178,7 @@ func (r *run) handle(ctx context.Context) error {
 func (r *run) next(ctx context.Context) (*amqp.Delivery, error) {
 	silence := time.NewTicker(idle)
 	defer silence.Stop()
+	wasEmpty := false
 	for {
 		if err := r.consume(); err != nil {
 			return nil, err
@@ -195,9 +199,11 @@ func (r *run) next(ctx context.Context) (*amqp.Delivery, error) {
 				return nil, err
 			}
 		case <-silence.C:
-			if isEmpty, err := r.isEmpty(); err != nil || isEmpty {
+			isEmpty, err := r.isEmpty()
+			if err != nil || isEmpty && wasEmpty { // what was taken just before the first answer has come since
 				return nil, err
 			}
+			wasEmpty = isEmpty
 		case <-ctx.Done():
 			return nil, nil
 		}
@@ -351,11 +357,21 @@ func (r *run) leave(there int) error {
 	return err
 }
 
-// ready is how many messages the queue has to give.
+// ready is how many messages the queue has to give. Where its leader may not have said that there is none, it is asked
+// for one, which is put back.
 func (r *run) ready() (int, error) {
 	const durable, autoDelete, exclusive, noWait = true, false, false, false // not compared
+	began := time.Now()
 	q, err := r.consumer.QueueDeclarePassive(r.rule.Queue, durable, autoDelete, exclusive, noWait, nil)
-	return q.Messages, ofConsumer(err)
+	if err != nil || q.Messages > 0 || time.Since(began) < rabbit.LeaderTime {
+		return q.Messages, ofConsumer(err)
+	}
+	const autoAck, multiple, requeue = false, false, true
+	first, isThere, err := r.consumer.Get(r.rule.Queue, autoAck)
+	if err != nil || !isThere {
+		return 0, ofConsumer(err)
+	}
+	return int(first.MessageCount) + 1, ofConsumer(r.consumer.Nack(first.DeliveryTag, multiple, requeue))
 }
 
 // pause is how long the count of a queue has to stay the same.

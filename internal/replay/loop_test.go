@@ -14,6 +14,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -36,6 +37,8 @@ type broker struct {
 	dead           bool
 	// isLost is set where the failure comes after the deed.
 	isLost bool
+	// late is how many of the next counts the leader of the queue is too slow for. It hands over nothing meanwhile.
+	late int
 }
 
 var errCut = errors.New("the connection ended")
@@ -67,7 +70,7 @@ func (b *broker) requeue() {
 }
 
 func (b *broker) push() {
-	for b.consumes && len(b.held) < b.credit && len(b.queue) > 0 {
+	for b.consumes && b.late == 0 && len(b.held) < b.credit && len(b.queue) > 0 {
 		d := b.queue[0]
 		b.queue = b.queue[1:]
 		b.tag++
@@ -94,11 +97,42 @@ func (b *broker) Ack(tag uint64, _ bool) error {
 	return b.call(func() { delete(b.out, tag); delete(b.held, tag) })
 }
 
-func (b *broker) Nack(uint64, bool, bool) error { return b.call(b.requeue) }
+func (b *broker) Nack(tag uint64, multiple, _ bool) error {
+	return b.call(func() {
+		if multiple {
+			b.requeue()
+			return
+		}
+		b.queue = append([]amqp.Delivery{b.out[tag]}, b.queue...)
+		delete(b.out, tag)
+	})
+}
 
 func (b *broker) QueueDeclarePassive(string, bool, bool, bool, bool, amqp.Table) (q amqp.Queue, err error) {
-	err = b.call(func() { q.Messages = len(b.queue) })
+	err = b.call(func() {
+		if b.late > 0 {
+			b.late--
+			time.Sleep(rabbit.LeaderTime)
+			return
+		}
+		q.Messages = len(b.queue)
+	})
 	return q, err
+}
+
+// Get waits for the leader.
+func (b *broker) Get(string, bool) (d amqp.Delivery, isThere bool, err error) {
+	err = b.call(func() {
+		if isThere = len(b.queue) > 0; !isThere {
+			return
+		}
+		d = b.queue[0]
+		b.queue = b.queue[1:]
+		b.tag++
+		d.DeliveryTag, d.MessageCount = b.tag, uint32(len(b.queue)) //nolint:gosec // a few
+		b.out[b.tag] = d
+	})
+	return d, isThere, err
 }
 
 func (b *broker) Confirm(bool) error { return b.call(func() {}) }
@@ -297,6 +331,34 @@ func TestRunBesideAnotherConsumer(t *testing.T) {
 	}
 	if err := r.through(t.Context(), 0); err != nil || r.report.Handled >= r.report.There || r.report.CameBack > 0 {
 		t.Errorf("%v: %+v", err, r.report)
+	}
+}
+
+// The leader of the queue is slow, and RabbitMQ says in its place that there are no messages.
+func TestRunWithASlowLeader(t *testing.T) {
+	const n = 2 * window
+	for name, is := range map[string]func(r *run, b *broker){
+		"at the beginning":   func(_ *run, b *broker) { b.late = 3 },
+		"for the first time": func(_ *run, b *broker) { b.late = 1 },
+		"in between": func(r *run, b *broker) {
+			once := false
+			r.alive = func() {
+				if !once && len(b.arrived) == window/2 {
+					b.late, once = 2, true
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r, b := start(n, nil)
+				is(r, b)
+				if err := r.through(t.Context(), 0); err != nil || r.report.There != n || r.report.Sum() != n ||
+					len(b.arrived) != n {
+					t.Errorf("%v: %+v, %d have arrived", err, r.report, len(b.arrived))
+				}
+			})
+		})
 	}
 }
 
