@@ -13,7 +13,7 @@ import (
 )
 
 // endedError is for an AMQP connection that ended in the middle, or that cannot be opened again. It is also for a
-// question that the broker refuses.
+// question that the broker refuses, or answers too late.
 type endedError struct{ err error }
 
 func (e *endedError) Error() string { return "the AMQP connection has ended: " + e.err.Error() }
@@ -50,12 +50,18 @@ const polling = 250 * time.Millisecond
 // question asks a queue something over AMQP.
 type question func(*rabbit.Conn, context.Context, string) (count rabbit.ReadyCount, exists bool, err error)
 
-// ask asks a queue, and again where its leader may not have answered, for as long as a request is tried again. One that
-// does not exist holds nothing.
+// patience is how long a queue is asked again whose leader may not have answered.
+const patience = 5 * time.Second
+
+// ask asks a queue, until its leader has certainly answered. One that does not exist holds nothing.
 func (c *counter) ask(ctx context.Context, q topology.Queue, question question) (rabbit.ReadyCount, error) {
 	began := time.Now()
 	count, exists, err := question(c.conn, ctx, q.Name)
-	for err == nil && isLate(q, count) && time.Since(began) < c.vhost.Client().RetryTimeout() {
+	for err == nil && isLate(q, count) {
+		if time.Since(began) >= patience {
+			err = rabbit.ErrLate
+			break
+		}
 		count, exists, err = question(c.conn, ctx, q.Name)
 	}
 	switch {
@@ -65,8 +71,6 @@ func (c *counter) ask(ctx context.Context, q topology.Queue, question question) 
 		ended := &endedError{err}
 		c.failure.CompareAndSwap(nil, ended)
 		return count, ended
-	case isLate(q, count):
-		return count, uncountable(c.vhost, q.Name, "it took too long to answer")
 	case !exists:
 		// That is also the answer for a queue on a node that is down.
 		_, known, err := c.vhost.Queue(ctx, q.Name)

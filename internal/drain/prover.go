@@ -53,7 +53,7 @@ func NewProver(vhost *rabbit.Vhost) *Prover {
 
 // Prepare makes sure that a given address for AMQP works, before anything is changed. A limit or a refusal is no
 // exception: whoever gives an address wants AMQP. A derived address may fail. Once the operation has begun, the
-// management API takes the place of AMQP that is refused, because to break off would leave more undone.
+// management API takes the place of AMQP that is refused or too slow. To break off would leave more undone.
 func (p *Prover) Prepare(ctx context.Context) error {
 	if !p.vhost.Client().IsAMQPGiven() {
 		return nil
@@ -61,7 +61,7 @@ func (p *Prover) Prepare(ctx context.Context) error {
 	for began := time.Now(); ; {
 		conn, err := p.vhost.Connect(ctx)
 		if err == nil {
-			p.counter = p.newCounter(ctx, conn)
+			p.counter = &counter{vhost: p.vhost, conn: conn, filled: &p.filled}
 			return nil
 		}
 		if !rabbit.MayPass(err) || time.Since(began) >= p.vhost.Client().RetryTimeout() {
@@ -421,18 +421,8 @@ func (p *Prover) choose(ctx context.Context) (*counter, error) {
 	default:
 		p.vhost.Client().Warn(ctx, "no AMQP, everything goes through the management API", err)
 	}
-	p.counter = p.newCounter(ctx, conn)
+	p.counter = &counter{vhost: p.vhost, conn: conn, filled: &p.filled}
 	return p.counter, nil
-}
-
-// newCounter counts over a connection, if there is one that is fast enough for it.
-func (p *Prover) newCounter(ctx context.Context, conn *rabbit.Conn) *counter {
-	if conn != nil && conn.IsFar() {
-		conn.Close()
-		conn = nil
-		p.vhost.Client().Warn(ctx, "AMQP is too slow, everything goes through the management API", rabbit.ErrFar)
-	}
-	return &counter{vhost: p.vhost, conn: conn, filled: &p.filled}
 }
 
 func (p *Prover) ended(ctx context.Context) error {

@@ -15,7 +15,7 @@ import (
 //	count   asked over       is exact                    leaves out
 //	Ready   AMQP             at once                     messages that a consumer holds, or that a quorum queue keeps
 //	                                                     after their time or delays by itself; all of them while it
-//	                                                     has no leader
+//	                                                     has no leader, or a slow one: a late answer is no count
 //	All     management API   classic queues: at once     nothing
 //	                         quorum queues: at a tick    what came since the tick
 //	Leader  AMQP             the queue has a leader      everything else

@@ -40,11 +40,12 @@ func (v *Vhost) Disconnected(err error) error {
 		v.client.http.Clean(err.Error()), "nothing is deleted while it is not certain that queues are empty. Try again"}
 }
 
-// RefusesAMQP tells whether the broker does not let this user ask over AMQP: that is more than the end of a connection.
+// RefusesAMQP tells whether the broker does not let this user ask over AMQP, or answers too late. That is more than the
+// end of a connection.
 func RefusesAMQP(err error) bool {
 	closed, is := errors.AsType[*amqp.Error](err)
-	return is && (slices.Contains([]int{amqp.AccessRefused, amqp.ResourceLocked, amqp.PreconditionFailed,
-		amqp.NotAllowed}, closed.Code) || isLimit(err))
+	return errors.Is(err, ErrLate) || is && (slices.Contains([]int{amqp.AccessRefused, amqp.ResourceLocked,
+		amqp.PreconditionFailed, amqp.NotAllowed}, closed.Code) || isLimit(err))
 }
 
 // MayPass tells whether an AMQP connection that could not be opened may be had later, as while a broker restarts.

@@ -30,28 +30,28 @@ type NotThereError struct{ Queue string }
 
 func (e *NotThereError) Error() string { return fmt.Sprintf("queue %q is missing", e.Queue) }
 
-// check refuses a queue from which a message that stays can get lost.
-func check(ctx context.Context, vhost *rabbit.Vhost, rule Rule) error {
+// check refuses a queue from which a message that stays can get lost. It returns the queue.
+func check(ctx context.Context, vhost *rabbit.Vhost, rule Rule) (topology.Queue, error) {
 	want := topology.New()
 	want.Queues[rule.Queue] = rule.Topology.Queues[rule.Queue]
 	state, err := vhost.Read(ctx, want)
 	if err != nil {
-		return err
+		return topology.Queue{}, err
 	}
 	q, exists := state.Queues[rule.Queue]
 	if !exists {
-		return &NotThereError{rule.Queue}
+		return q, &NotThereError{rule.Queue}
 	}
 	limit, known := deliveryLimit(q, state.Status[q.Name].Applied, vhost.Client().Version(ctx))
 	if limit < leastLimit {
-		return &DropsError{q.Name, limit, known}
+		return q, &DropsError{q.Name, limit, known}
 	}
-	return nil
+	return q, nil
 }
 
 const (
-	// leastLimit is how often a queue has to let messages be put back. Each run does so once, and so does each look of
-	// others.
+	// leastLimit is how often a queue has to let messages be put back. Each run does so a few times, and each look of
+	// others once.
 	leastLimit = 10_000
 	noLimit    = int64(1) << 62
 	// usualLimit is that of a quorum queue without a limit of its own, since 4.0.

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 )
 
 // Report is what has become of the messages so far.
@@ -75,6 +73,8 @@ type run struct {
 	progress  func(Report) // which keeps none
 	// alive is called whenever something goes on.
 	alive func()
+	// isForOne is set for a queue with a single active consumer, which lets nobody get a message otherwise.
+	isForOne bool
 
 	report   Report
 	shown    time.Time
@@ -200,10 +200,11 @@ func (r *run) next(ctx context.Context) (*amqp.Delivery, error) {
 			}
 		case <-silence.C:
 			isEmpty, err := r.isEmpty()
-			if err != nil || isEmpty && wasEmpty { // what was taken just before the first answer has come since
+			if err != nil || isEmpty && wasEmpty { // messages from before the first answer have come since
 				return nil, err
 			}
 			wasEmpty = isEmpty
+			silence.Reset(idle) // the answer may have taken longer
 		case <-ctx.Done():
 			return nil, nil
 		}
@@ -212,8 +213,11 @@ func (r *run) next(ctx context.Context) (*amqp.Delivery, error) {
 
 // isEmpty tells whether nothing is left to take. A message that is under way may come back.
 func (r *run) isEmpty() (bool, error) {
+	if len(r.pending) > 0 {
+		return false, nil
+	}
 	ready, err := r.ready()
-	return ready == 0 && len(r.pending) == 0, err
+	return ready == 0, err
 }
 
 // errConsumerEnded is for a queue that was deleted, or whose leader is gone.
@@ -357,13 +361,12 @@ func (r *run) leave(there int) error {
 	return err
 }
 
-// ready is how many messages the queue has to give. Where its leader may not have said that there is none, it is asked
-// for one, which is put back.
+// ready is how many messages the queue has to give. RabbitMQ also counts 0 where the leader is gone or slow. So the
+// leader is asked for a message, which is put back.
 func (r *run) ready() (int, error) {
 	const durable, autoDelete, exclusive, noWait = true, false, false, false // not compared
-	began := time.Now()
 	q, err := r.consumer.QueueDeclarePassive(r.rule.Queue, durable, autoDelete, exclusive, noWait, nil)
-	if err != nil || q.Messages > 0 || time.Since(began) < rabbit.LeaderTime {
+	if err != nil || q.Messages > 0 || r.isForOne {
 		return q.Messages, ofConsumer(err)
 	}
 	const autoAck, multiple, requeue = false, false, true

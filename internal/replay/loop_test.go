@@ -14,7 +14,6 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -112,7 +111,7 @@ func (b *broker) QueueDeclarePassive(string, bool, bool, bool, bool, amqp.Table)
 	err = b.call(func() {
 		if b.late > 0 {
 			b.late--
-			time.Sleep(rabbit.LeaderTime)
+			time.Sleep(idle / 4)
 			return
 		}
 		q.Messages = len(b.queue)
@@ -120,8 +119,13 @@ func (b *broker) QueueDeclarePassive(string, bool, bool, bool, bool, amqp.Table)
 	return q, err
 }
 
-// Get waits for the leader.
+// Get waits for the leader. It hands over to the consumer first.
 func (b *broker) Get(string, bool) (d amqp.Delivery, isThere bool, err error) {
+	if b.late > 0 {
+		time.Sleep(3 * idle)
+		b.late = 0
+		b.push()
+	}
 	err = b.call(func() {
 		if isThere = len(b.queue) > 0; !isThere {
 			return

@@ -25,7 +25,8 @@ const (
 // message is in the queue still, or where the rule has sent it. An error is a rabbit.Described, a NotThereError or a
 // DropsError. The report tells the part that was done before.
 func Run(ctx context.Context, vhost *rabbit.Vhost, rule Rule, limit int, progress func(Report)) (Report, error) {
-	if err := check(ctx, vhost, rule); err != nil {
+	queue, err := check(ctx, vhost, rule)
+	if err != nil {
 		return Report{}, err
 	}
 	working, hangUp := context.WithCancel(context.WithoutCancel(ctx))
@@ -34,16 +35,17 @@ func Run(ctx context.Context, vhost *rabbit.Vhost, rule Rule, limit int, progres
 	watch := time.AfterFunc(patience, func() { isLate.Store(true); hangUp() })
 	defer watch.Stop()
 	defer context.AfterFunc(ctx, func() { watch.Reset(goodbye) })()
-	r := &run{rule: rule, progress: progress, alive: func() {
+	isForOne, _ := queue.Arguments["x-single-active-consumer"].(bool)
+	r := &run{rule: rule, progress: progress, isForOne: isForOne, alive: func() {
 		if ctx.Err() == nil {
 			watch.Reset(patience)
 		}
 	}}
 	op := fmt.Sprintf("replay the messages of queue %q in vhost %q", rule.Queue, vhost.Name())
 	var lost *consumerError
-	err := vhost.OnChannel(working, op, "it takes permission to read this queue, "+
+	err = vhost.OnChannel(working, op, "it takes permission to read this queue, "+
 		"and nobody else may have it alone", func(consumer *amqp.Channel) error {
-		err := vhost.OnChannel(working, op, "it takes permission to write to this exchange, where topic permissions, "+
+		err = vhost.OnChannel(working, op, "it takes permission to write to this exchange, where topic permissions, "+
 			"if there are any, have to include the key", func(publisher *amqp.Channel) error {
 			r.consumer, r.publisher = consumer, publishing{publisher}
 			err := r.through(ctx, limit)
