@@ -24,7 +24,7 @@ type counter struct {
 	// conn asks the queues themselves, nil where AMQP is not to be had.
 	conn   *rabbit.Conn
 	filled *sync.Map // see Prover
-	// failure is set once the connection has ended, or the broker has refused a question.
+	// failure is set once the connection has ended, or the broker has refused a question or answered too late.
 	failure atomic.Pointer[endedError]
 }
 
@@ -50,27 +50,26 @@ const polling = 250 * time.Millisecond
 // question asks a queue something over AMQP.
 type question func(*rabbit.Conn, context.Context, string) (count rabbit.ReadyCount, exists bool, err error)
 
-// patience is how long a queue is asked again whose leader may not have answered.
+// patience is how long a queue is asked again that answers late.
 const patience = 5 * time.Second
 
-// ask asks a queue, until its leader has certainly answered. One that does not exist holds nothing.
+// ask asks a queue until its answer is not late. One that does not exist holds nothing.
 func (c *counter) ask(ctx context.Context, q topology.Queue, question question) (rabbit.ReadyCount, error) {
-	began := time.Now()
 	count, exists, err := question(c.conn, ctx, q.Name)
-	for err == nil && isLate(q, count) {
+	for began := time.Now(); err == nil && isLate(q, count); {
 		if time.Since(began) >= patience {
 			err = rabbit.ErrLate
 			break
 		}
 		count, exists, err = question(c.conn, ctx, q.Name)
+		count.IsPrompt = false
 	}
 	switch {
 	case ctx.Err() != nil:
 		return count, c.vhost.Client().Interrupted(c.vhost.Counting(q.Name), ctx.Err())
 	case err != nil:
-		ended := &endedError{err}
-		c.failure.CompareAndSwap(nil, ended)
-		return count, ended
+		c.failure.CompareAndSwap(nil, &endedError{err})
+		return count, c.failure.Load() // the end of the connection may follow from another failure
 	case !exists:
 		// That is also the answer for a queue on a node that is down.
 		_, known, err := c.vhost.Queue(ctx, q.Name)

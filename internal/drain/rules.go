@@ -15,12 +15,13 @@ import (
 //	count   asked over       is exact                    leaves out
 //	Ready   AMQP             at once                     messages that a consumer holds, or that a quorum queue keeps
 //	                                                     after their time or delays by itself; all of them while it
-//	                                                     has no leader, or a slow one: a late answer is no count
+//	                                                     has no leader
 //	All     management API   classic queues: at once     nothing
 //	                         quorum queues: at a tick    what came since the tick
 //	Leader  AMQP             the queue has a leader      everything else
 //
-// A quorum queue counts itself at a tick: every five seconds by default (quorum_tick_interval). It may keep a
+// Where the leader of a quorum queue is slow, RabbitMQ says that nothing is ready. So a late answer is no count. A
+// quorum queue counts itself at a tick: every five seconds by default (quorum_tick_interval). It may keep a
 // message after its time, see [Surroundings.MayKeepOverdue], or delay one by itself, see [Surroundings.Known].
 
 // Kind says what a count counts.

@@ -242,8 +242,8 @@ type ReadyCount struct {
 // percent fast.
 const leaderTime = 240 * time.Millisecond
 
-// ErrLate is for a broker that answers too late to know whether the leader of a queue does.
-var ErrLate = errors.New("the leader of a quorum queue may not have answered, as all answers take too long")
+// ErrLate is for a queue whose answers are all late.
+var ErrLate = errors.New("the leader of a quorum queue has not answered in time")
 
 // Depth asks a queue how many messages are ready, and how many consumers there are.
 func (c *Conn) Depth(ctx context.Context, queue string) (count ReadyCount, exists bool, err error) {
@@ -276,7 +276,7 @@ func (c *Conn) Peek(ctx context.Context, queue string) (count ReadyCount, exists
 	return count, exists, err
 }
 
-// patience is how late the leader itself may say that it has no message. It is not known to say so any later.
+// patience is how long the leader may take to say that it has no message. RabbitMQ is not known to take longer.
 const patience = 3 * time.Second
 
 // ask asks a queue, and tells whether it exists. The answer took the time since the question was on its way: before

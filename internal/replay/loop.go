@@ -225,7 +225,7 @@ var errConsumerEnded = errors.New("RabbitMQ has ended the consumer")
 
 // whyEnded is why there are no more messages, although nobody has told the consumer to end.
 func (r *run) whyEnded() error {
-	if _, err := r.ready(); err != nil {
+	if _, err := r.count(); err != nil {
 		return err
 	}
 	return ofConsumer(errConsumerEnded)
@@ -357,17 +357,23 @@ func (r *run) leave(there int) error {
 	if err := r.consumer.Nack(all, multiple, requeue); err != nil {
 		return ofConsumer(err)
 	}
-	_, err = r.ready() // RabbitMQ has done it when it answers
+	_, err = r.count() // RabbitMQ has done it when it answers
 	return err
 }
 
-// ready is how many messages the queue has to give. RabbitMQ also counts 0 where the leader is gone or slow. So the
-// leader is asked for a message, which is put back.
-func (r *run) ready() (int, error) {
+// count is how many messages RabbitMQ says are ready. That is also 0 where the leader of the queue is gone or slow.
+func (r *run) count() (int, error) {
 	const durable, autoDelete, exclusive, noWait = true, false, false, false // not compared
 	q, err := r.consumer.QueueDeclarePassive(r.rule.Queue, durable, autoDelete, exclusive, noWait, nil)
-	if err != nil || q.Messages > 0 || r.isForOne {
-		return q.Messages, ofConsumer(err)
+	return q.Messages, ofConsumer(err)
+}
+
+// ready is how many messages the queue has to give. Where RabbitMQ counts none, the leader is asked for one, which is
+// put back. One with a single active consumer refuses that: there is only the count.
+func (r *run) ready() (int, error) {
+	n, err := r.count()
+	if err != nil || n > 0 || r.isForOne {
+		return n, err
 	}
 	const autoAck, multiple, requeue = false, false, true
 	first, isThere, err := r.consumer.Get(r.rule.Queue, autoAck)

@@ -38,6 +38,8 @@ type broker struct {
 	isLost bool
 	// late is how many of the next counts the leader of the queue is too slow for. It hands over nothing meanwhile.
 	late int
+	// refusesGet is set for a queue with a single active consumer.
+	refusesGet bool
 }
 
 var errCut = errors.New("the connection ended")
@@ -121,6 +123,9 @@ func (b *broker) QueueDeclarePassive(string, bool, bool, bool, bool, amqp.Table)
 
 // Get waits for the leader. It hands over to the consumer first.
 func (b *broker) Get(string, bool) (d amqp.Delivery, isThere bool, err error) {
+	if b.refusesGet {
+		return d, false, errors.New("the queue has a single active consumer")
+	}
 	if b.late > 0 {
 		time.Sleep(3 * idle)
 		b.late = 0
@@ -342,8 +347,8 @@ func TestRunBesideAnotherConsumer(t *testing.T) {
 func TestRunWithASlowLeader(t *testing.T) {
 	const n = 2 * window
 	for name, is := range map[string]func(r *run, b *broker){
-		"at the beginning":   func(_ *run, b *broker) { b.late = 3 },
-		"for the first time": func(_ *run, b *broker) { b.late = 1 },
+		"of one consumer":  func(r *run, b *broker) { r.isForOne, b.refusesGet = true, true },
+		"at the beginning": func(_ *run, b *broker) { b.late = 3 },
 		"in between": func(r *run, b *broker) {
 			once := false
 			r.alive = func() {
