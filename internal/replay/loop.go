@@ -369,7 +369,7 @@ func (r *run) count() (int, error) {
 }
 
 // ready is how many messages the queue has to give. Where RabbitMQ counts none, the leader is asked for one, which is
-// put back. One with a single active consumer refuses that: there is only the count.
+// put back. That of a queue with a single active consumer refuses it: there is only the count.
 func (r *run) ready() (int, error) {
 	n, err := r.count()
 	if err != nil || n > 0 || r.isForOne {

@@ -45,7 +45,7 @@ func Run(ctx context.Context, vhost *rabbit.Vhost, rule Rule, limit int, progres
 	var lost *consumerError
 	err = vhost.OnChannel(working, op, "it takes permission to read this queue, "+
 		"and nobody else may have it alone", func(consumer *amqp.Channel) error {
-		err = vhost.OnChannel(working, op, "it takes permission to write to this exchange, where topic permissions, "+
+		err := vhost.OnChannel(working, op, "it takes permission to write to this exchange, where topic permissions, "+
 			"if there are any, have to include the key", func(publisher *amqp.Channel) error {
 			r.consumer, r.publisher = consumer, publishing{publisher}
 			err := r.through(ctx, limit)
