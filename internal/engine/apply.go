@@ -15,14 +15,10 @@ func (e *Engine) Apply(ctx context.Context, c Change) (result Result, err error)
 		return result, err
 	}
 	defer end()
+	vhost := e.vhost(c.Vhost)
 	if c.isOfBindings() {
-		return e.rebind(ctx, c)
+		return c.rebinding(vhost).apply(ctx)
 	}
-	return ApplyIn(ctx, onBroker{e.client.Vhost(c.Vhost)}, c)
-}
-
-// ApplyIn is the part of [Engine.Apply] that makes a change of a cascade or ladder. It is for models of a vhost, too.
-func ApplyIn(ctx context.Context, vhost Vhost, c Change) (result Result, err error) {
 	o := c.on(vhost)
 	switch {
 	case c.After.IsEmpty():
@@ -62,7 +58,7 @@ func (e *Engine) Preview(ctx context.Context, c Change) []Problem {
 	if c.isOfBindings() {
 		return e.previewBindings(ctx, c)
 	}
-	o := c.on(onBroker{e.client.Vhost(c.Vhost)})
+	o := c.on(e.vhost(c.Vhost))
 	switch {
 	case c.After.IsEmpty():
 		return o.previewOthers(ctx)

@@ -166,7 +166,7 @@ func nowhere(object string, way recognize.Way) []health.Finding {
 
 // knownVhost is a vhost of which something is known already, or supposed.
 type knownVhost struct {
-	*rabbit.Vhost
+	Reader
 	policies policy.Policies
 	// delivers are bindings of one exchange, all that it has.
 	delivers topology.Bindings
@@ -178,14 +178,14 @@ func (k knownVhost) BindingsFrom(ctx context.Context, exchange string) ([]topolo
 	if known := k.delivers.Where(func(b topology.Binding) bool { return b.Source == exchange }); len(known) > 0 {
 		return known, nil
 	}
-	return k.Vhost.BindingsFrom(ctx, exchange)
+	return k.Reader.BindingsFrom(ctx, exchange)
 }
 
 // LookBeyond says what would keep the messages of a destination from arriving, as things are. The destination need not
 // be there yet. Bound are the bindings of its delivery exchange. Behind a queue or exchange that does not exist there
 // is nothing to say.
 func LookBeyond(
-	ctx context.Context, vhost *rabbit.Vhost, b topology.Binding, bound []topology.Binding,
+	ctx context.Context, vhost Reader, b topology.Binding, bound []topology.Binding,
 ) (problems []Problem, err error) {
 	policies, err := vhost.DeclaredPolicies(ctx)
 	if err != nil {

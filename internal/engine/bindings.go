@@ -17,7 +17,7 @@ import (
 // exchange of others. It says where messages go that come out of a cascade or ladder. No other binding is touched.
 type rebinding struct {
 	change Change
-	vhost  *rabbit.Vhost
+	vhost  Vhost
 	// before are the bindings of the state, and to is the wanted one. A destroy wants none.
 	before []topology.Binding
 	to     topology.Binding
@@ -25,21 +25,20 @@ type rebinding struct {
 	there topology.Bindings
 }
 
-func (e *Engine) rebinding(c Change) *rebinding {
-	r := &rebinding{change: c, vhost: e.client.Vhost(c.Vhost), before: c.Before.Bindings.Sorted()}
+func (c Change) rebinding(vhost Vhost) *rebinding {
+	r := &rebinding{change: c, vhost: vhost, before: c.Before.Bindings.Sorted()}
 	for b := range c.After.Bindings {
 		r.to = b
 	}
 	return r
 }
 
-// rebind changes a destination. After a create that fails, an *UnfinishedError says whether the binding may be there.
-func (e *Engine) rebind(ctx context.Context, c Change) (result Result, err error) {
-	r := e.rebinding(c)
+// apply changes the destination. After a create that fails, an *UnfinishedError says whether the binding may be there.
+func (r *rebinding) apply(ctx context.Context) (result Result, err error) {
 	switch {
-	case len(c.After.Bindings) == 0:
+	case len(r.change.After.Bindings) == 0:
 		return r.destroy(ctx)
-	case len(c.Before.Bindings) == 0:
+	case len(r.change.Before.Bindings) == 0:
 		return r.create(ctx)
 	}
 	return r.update(ctx)
@@ -130,7 +129,7 @@ func (r *rebinding) destroy(ctx context.Context) (result Result, err error) {
 		err = r.vacate(ctx, r.before)
 	}
 	if err == nil {
-		_, err = Run(ctx, r.vhost, plan.Rebind(topology.Bindings{}, topology.NewBindings(r.before...)))
+		_, err = r.vhost.Run(ctx, plan.Rebind(topology.Bindings{}, topology.NewBindings(r.before...)))
 	}
 	if rabbit.IsKind(err, rabbit.VhostNotFound) {
 		return result, nil
@@ -166,7 +165,7 @@ func (r *rebinding) bind(
 	if r.there.Has(r.to) {
 		actual.Add(r.to)
 	}
-	if done, err = Run(ctx, r.vhost, plan.Rebind(r.change.After.Bindings, actual)); err != nil {
+	if done, err = r.vhost.Run(ctx, plan.Rebind(r.change.After.Bindings, actual)); err != nil {
 		return nil, done, err
 	}
 	there, err := r.vhost.BindingsFrom(ctx, r.to.Source)
@@ -181,7 +180,7 @@ func (r *rebinding) bind(
 func (r *rebinding) undo(ctx context.Context, done []plan.Step) error {
 	ctx, cancel := withTimeToUndo(ctx)
 	defer cancel()
-	_, err := Run(ctx, r.vhost, plan.UndoCreate(topology.New(), done))
+	err := r.vhost.Undo(ctx, plan.UndoCreate(topology.New(), done))
 	if rabbit.IsKind(err, rabbit.VhostNotFound) {
 		return nil
 	}
@@ -226,7 +225,7 @@ func (r *rebinding) verifyVacant(ctx context.Context, gone []topology.Binding, w
 		return nil
 	}
 	verify := plan.VerifyEmpty{Queues: queues, Wait: wait, Why: "unbinding what takes their messages"}
-	_, err = Run(ctx, r.vhost, plan.Plan{{Steps: []plan.Step{verify}}})
+	_, err = r.vhost.Run(ctx, plan.Plan{{Steps: []plan.Step{verify}}})
 	return err
 }
 
@@ -244,7 +243,7 @@ func existing(bindings []topology.Binding, there topology.Bindings) []topology.B
 // FindBindings lists what the exchanges of a destination have bound, and which of its own bindings are there. The first
 // of these is the one that the state names. If that is gone, the last takes its place: an update got further than it
 // could see. Otherwise all bindings with its mark are its own: an update may have been killed.
-func FindBindings(ctx context.Context, vhost *rabbit.Vhost, own []topology.Binding, mark string) (
+func FindBindings(ctx context.Context, vhost Reader, own []topology.Binding, mark string) (
 	there topology.Bindings, found []topology.Binding, err error,
 ) {
 	if there, err = boundThere(ctx, vhost, own); err != nil {
@@ -264,7 +263,7 @@ func FindBindings(ctx context.Context, vhost *rabbit.Vhost, own []topology.Bindi
 }
 
 // boundThere are all bindings of the exchanges that these bindings start from.
-func boundThere(ctx context.Context, vhost *rabbit.Vhost, bindings []topology.Binding) (topology.Bindings, error) {
+func boundThere(ctx context.Context, vhost Reader, bindings []topology.Binding) (topology.Bindings, error) {
 	there := topology.Bindings{}
 	read := map[string]bool{}
 	for _, b := range bindings {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -141,7 +140,7 @@ func (r *rebinding) otherLevels(ctx context.Context) (map[int]bool, error) {
 }
 
 // LevelsInto are the numbers of levels of all that ends in the delivery exchange.
-func LevelsInto(ctx context.Context, vhost *rabbit.Vhost, delivery string) (map[int]bool, error) {
+func LevelsInto(ctx context.Context, vhost Reader, delivery string) (map[int]bool, error) {
 	inventory, err := Inventory(ctx, vhost, func(e topology.Exchange) bool { return e.Name == delivery })
 	if err != nil {
 		return nil, err
@@ -200,7 +199,7 @@ func (r *rebinding) hasClassic(ctx context.Context, exchange string) (bool, erro
 
 // Inventory is all that a vhost has, if one of its exchanges is worth it.
 func Inventory(
-	ctx context.Context, vhost *rabbit.Vhost, worth func(topology.Exchange) bool,
+	ctx context.Context, vhost Reader, worth func(topology.Exchange) bool,
 ) (*recognize.Inventory, error) {
 	there, err := vhost.Inventory(ctx, worth)
 	return recognize.NewInventory(vhost.Name(), there), err

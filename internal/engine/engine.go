@@ -24,8 +24,8 @@ import (
 
 // Engine makes the changes of one run of Terraform on one broker. It is safe for use by several at a time.
 type Engine struct {
-	client *rabbit.Client
-	turns  *turns.Turns
+	vhost func(name string) Vhost
+	turns *turns.Turns
 	// silent is set once a preview of a create got no answer, or a refusal that all would get. The others of the run do
 	// not ask.
 	silent atomic.Bool
@@ -34,7 +34,12 @@ type Engine struct {
 }
 
 // New is for one run. It makes no request.
-func New(client *rabbit.Client) *Engine { return &Engine{client: client, turns: turns.New()} }
+func New(client *rabbit.Client) *Engine {
+	return On(func(name string) Vhost { return onBroker{client.Vhost(name)} })
+}
+
+// On is for one run on vhosts of any kind, such as models.
+func On(vhost func(name string) Vhost) *Engine { return &Engine{vhost: vhost, turns: turns.New()} }
 
 // Change turns one topology into another one.
 type Change struct {

@@ -15,7 +15,7 @@ import (
 
 // previewBindings says what a destination would meet. The names of a binding that is there already are not asked for.
 func (e *Engine) previewBindings(ctx context.Context, c Change) []Problem {
-	r := e.rebinding(c)
+	r := c.rebinding(e.vhost(c.Vhost))
 	if e.silent.Load() {
 		return nil
 	}
@@ -58,7 +58,7 @@ func (r *rebinding) preview(ctx context.Context) (problems []Problem, err error)
 	if !there && !r.change.Options.DestinationPlanned {
 		missing = &MissingError{r.to.DestinationType, r.to.Destination}
 	}
-	permissions, err := previewPermissions(ctx, onBroker{r.vhost}, *ofBindings(r.to))
+	permissions, err := previewPermissions(ctx, r.vhost, *ofBindings(r.to))
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ type survey struct {
 	err       error
 }
 
-func (e *Engine) survey(ctx context.Context, vhost *rabbit.Vhost) *survey {
+func (e *Engine) survey(ctx context.Context, vhost Reader) *survey {
 	of, _ := e.surveys.LoadOrStore(vhost.Name(), &survey{})
 	s, _ := of.(*survey)
 	s.once.Do(func() {

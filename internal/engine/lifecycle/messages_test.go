@@ -41,6 +41,8 @@ type traffic struct {
 	sent     int
 	// damaged excuses messages that are under way.
 	damaged bool
+	// doubles tells whether messages may come twice.
+	doubles bool
 	wrong   []string
 }
 
@@ -60,7 +62,7 @@ func (r *traffic) publish(entry, key string, wait time.Duration) {
 
 // spread brings a message into queues. More than one of them double it.
 func (r *traffic) spread(m *message, queues []string) {
-	if len(queues) > 1 {
+	if len(queues) > 1 && !r.doubles {
 		r.say(m, "it is doubled into %s", strings.Join(queues, ", "))
 	}
 	for _, name := range queues {
@@ -70,11 +72,11 @@ func (r *traffic) spread(m *message, queues []string) {
 
 func (r *traffic) put(m message, queue string) {
 	q := r.Queues[queue]
-	if queue == application && r.now-m.at < m.delay {
-		r.say(&m, "it arrives after %s, not %s", r.now-m.at, m.delay)
-	}
-	if !q.Delays() && !strings.HasSuffix(queue, ".unroutable") {
-		return // somebody consumes it
+	if !q.Delays() && !strings.HasSuffix(queue, ".unroutable") { // somebody consumes it
+		if r.now-m.at < m.delay {
+			r.say(&m, "it arrives after %s, not %s", r.now-m.at, m.delay)
+		}
+		return
 	}
 	m.queue, m.due = queue, r.now+time.Duration(q.TTLMillis())*time.Millisecond
 	if !q.Delays() {

@@ -1,0 +1,345 @@
+package lifecycle_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan/plantest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology/topologytest"
+)
+
+// Destinations of two addresses come, change and go at random, behind a cascade and a ladder, while messages are under
+// way and steps fail. A change that succeeds leaves its binding alone, and the next refresh finds that. One that fails
+// says what there is. Nobody else's binding goes, and no message is lost or early. Some come twice, while an old and a
+// new queue are bound.
+func TestDestinations(t *testing.T) {
+	counts := map[string]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		d := newDestinations(t, counts)
+		t.Repeat(map[string]func(*rapid.T){
+			"want": d.want, "want more": d.want, "remove": d.remove, "publish": d.publishSome,
+			"publish more": d.publishSome, "wait": d.wait, "unbind": d.unbind, "apply": d.apply, "apply now": d.apply,
+		})
+		d.settle(t)
+		d.wanted = [2]*topology.Binding{}
+		d.settle(t)
+		plantest.Same(t, d.Snapshot(), d.surroundings, "once all destinations are destroyed")
+	})
+	for _, what := range sorted(counts) {
+		t.Logf("%s: %d", what, counts[what])
+	}
+	for _, what := range []string{"create", "create failed", "update", "update failed", "update refused", "destroy",
+		"destroy failed", "destroy refused", "messages between changes", "messages beside changes"} {
+		if counts[what] == 0 && !testing.Short() {
+			t.Errorf("no %s", what)
+		}
+	}
+}
+
+// bound is what a state has of a destination: its own bindings, the one that it names first.
+type bound struct {
+	own  []topology.Binding
+	mark string
+}
+
+type destinations struct {
+	*traffic
+	random *rand.Rand
+	counts map[string]int
+	// entries are the exchanges to publish to, with keys for a message and how long they delay it.
+	entries      map[string]map[string]time.Duration
+	surroundings topology.Topology
+	wanted       [2]*topology.Binding
+	state        [2]*bound
+	guard        plan.Guard
+	marks        int
+	fails        int // steps until one fails, negative for never
+	away         bool
+	quiet        bool // nobody publishes beside changes
+}
+
+func newDestinations(t *rapid.T, counts map[string]int) *destinations {
+	queueType := one(t, delay.Quorum, delay.Classic)
+	cascade, err := delay.Config{Name: "m", Levels: 2, Resolution: time.Second, CreateDeliveryExchange: true,
+		QueueType: queueType, QueueArguments: topology.Arguments{}}.Resolve()
+	ladder, failure := delay.LadderConfig{Name: "n", Delays: []string{"1s", "10s"}, CreateDeliveryExchange: true,
+		QueueType: queueType, QueueArguments: topology.Arguments{}}.Resolve()
+	if err := errors.Join(err, failure); err != nil {
+		t.Fatal(err)
+	}
+	world := surroundings().Union(cascade.Expand()).Union(ladder.Expand())
+	world.Queues["receiver"] = topology.Queue{Name: "receiver", Durable: true}
+	world.Bindings.Add(topologytest.ToQueue(events, "#", "receiver"))
+	world.Bindings.Add(topologytest.ToQueue("m.delivery", "#.audited", plantest.Audit))
+	d := &destinations{traffic: &traffic{Broker: plantest.NewBroker(world), doubles: true}, counts: counts, surroundings: world,
+		fails: -1, entries: map[string]map[string]time.Duration{}}
+	d.random = rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)) //nolint:gosec // to be repeatable
+	d.entries[cascade.Expand().Entry], d.entries[ladder.EntryExchange] = map[string]time.Duration{}, map[string]time.Duration{}
+	for _, address := range []string{"x", "y"} {
+		for wait := range 4 {
+			key, err := cascade.Scale().RoutingKey(time.Duration(wait)*time.Second, address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.entries[cascade.Expand().Entry][key] = time.Duration(wait) * time.Second
+		}
+		d.entries[ladder.EntryExchange]["1s."+address] = time.Second
+		d.entries[ladder.EntryExchange]["10s."+address] = 10 * time.Second
+	}
+	return d
+}
+
+func (d *destinations) met(what string) { d.counts[what]++ }
+
+func (d *destinations) want(t *rapid.T) {
+	b := topology.Binding{Source: one(t, "m.delivery", "m.delivery", "n.delivery"),
+		RoutingKey: one(t, "*.*.x", "#.x", "*.x", "*.*.y", "#.y"), DestinationType: topology.ToQueue,
+		Destination: one(t, application, application, "receiver", "receiver", events, "absent")}
+	if b.Destination == events {
+		b.DestinationType = topology.ToExchange
+	}
+	d.wanted[address(t)] = &b
+	d.guard = one(t, plan.Guard{}, plan.Guard{Drain: 20 * time.Second}, plan.Guard{Force: true})
+}
+
+func (d *destinations) remove(t *rapid.T) { d.wanted[address(t)] = nil }
+
+func (d *destinations) wait(t *rapid.T) {
+	d.let(time.Duration(rapid.IntRange(0, 5000).Draw(t, "wait")) * time.Millisecond)
+	d.check(t)
+}
+
+// unbind has somebody else remove the binding of a destination.
+func (d *destinations) unbind(t *rapid.T) {
+	state := d.state[address(t)]
+	if state == nil || rapid.IntRange(0, 3).Draw(t, "spared") > 0 {
+		t.Skip("nothing to unbind")
+	}
+	d.excuse()
+	d.damaged = false
+	gone := rapid.SampledFrom(state.own).Draw(t, "binding")
+	delete(d.Bindings, gone)
+}
+
+// served tells whether a queue gets a message as the bindings are.
+func (d *destinations) served(there topology.Topology, entry, key string) bool {
+	arrivals := topologytest.NewRouter(there).Follow(entry, key)
+	return slices.ContainsFunc(arrivals, func(end topologytest.Arrival) bool { return end.Queue != "" })
+}
+
+// publishSome sends messages that some queue is to get.
+func (d *destinations) publishSome(t *rapid.T) {
+	entry := rapid.SampledFrom(sorted(d.entries)).Draw(t, "entry")
+	key := rapid.SampledFrom(sorted(d.entries[entry])).Draw(t, "key")
+	if !d.served(d.Topology, entry, key) {
+		t.Skip("nobody gets it")
+	}
+	d.publish(entry, key, d.entries[entry][key])
+	d.met("messages between changes")
+	d.check(t)
+}
+
+// check looks for what has happened to messages.
+func (d *destinations) check(t *rapid.T) {
+	t.Helper()
+	if len(d.wrong) > 0 {
+		t.Fatal(strings.Join(d.wrong, "\n"))
+	}
+}
+
+func (d *destinations) apply(t *rapid.T) {
+	d.fails, d.away = rapid.IntRange(-4, 3).Draw(t, "fails at"), rapid.Bool().Draw(t, "away")
+	first := address(t)
+	for _, i := range []int{first, 1 - first} {
+		_ = d.change(t, i)
+	}
+	d.fails, d.away = -1, false
+}
+
+// settle applies the configuration once all messages have arrived.
+func (d *destinations) settle(t *rapid.T) {
+	t.Helper()
+	d.quiet = true
+	defer func() { d.quiet = false }()
+	d.drain()
+	d.check(t)
+	for i := range 2 {
+		if err := d.change(t, i); err != nil && !isMissing(err) {
+			t.Fatalf("destination %d: %v", i, err)
+		}
+	}
+}
+
+func isMissing(err error) bool {
+	_, is := errors.AsType[*engine.MissingError](err)
+	return is
+}
+
+// change does at an address what Terraform does in an apply: it refreshes, plans and makes the change.
+func (d *destinations) change(t *rapid.T, i int) error {
+	t.Helper()
+	d.refresh(t, i)
+	c := engine.Change{Kind: "destination", Options: engine.Options{Guard: d.guard}}
+	state, what := d.state[i], "create"
+	switch {
+	case state == nil && d.wanted[i] == nil:
+		return nil
+	case state == nil:
+		d.marks++
+		state = &bound{mark: fmt.Sprint("mark ", d.marks)}
+	case d.wanted[i] == nil:
+		what = "destroy"
+	default:
+		what = "update"
+	}
+	if len(state.own) > 0 {
+		c.Before.Bindings, c.Options.Named = topology.NewBindings(state.own...), state.own[0]
+	}
+	if d.wanted[i] != nil {
+		c.After.Bindings = topology.NewBindings(d.wanted[i].OfDestination(state.mark))
+	}
+	if maps.Equal(c.Before.Bindings, c.After.Bindings) {
+		return nil
+	}
+	return d.make(t, i, what, *state, c)
+}
+
+// refresh finds the bindings of a destination.
+func (d *destinations) refresh(t *rapid.T, i int) {
+	t.Helper()
+	state := d.state[i]
+	if state == nil {
+		return
+	}
+	_, found, err := d.FindBindings(state.own, state.mark)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.state[i] = nil; len(found) > 0 {
+		d.state[i] = &bound{found, state.mark}
+	}
+}
+
+// marked are the bindings with a mark.
+func (d *destinations) marked(mark string) topology.Bindings {
+	return topology.NewBindings(d.Bindings.Where(
+		func(b topology.Binding) bool { return b.DestinationMark() == mark })...)
+}
+
+// others are all bindings without that mark.
+func (d *destinations) others(mark string) topology.Topology {
+	there := d.Snapshot()
+	there.Unbind(func(b topology.Binding) bool { return b.DestinationMark() == mark })
+	return there
+}
+
+// make makes one change, and looks at what it has come to.
+func (d *destinations) make(t *rapid.T, i int, what string, state bound, c engine.Change) error {
+	t.Helper()
+	before, others := d.Snapshot(), d.others(state.mark)
+	previewed := slices.ContainsFunc(d.Preview(c),
+		func(p engine.Problem) bool { return p.Code == engine.Refused })
+	if c.Options.Guard.Force {
+		d.excuse()
+		d.damaged = false
+	}
+	d.hook(others, c)
+	result, err := d.Apply(c)
+	d.Broker.Before = nil
+	d.check(t)
+	t.Logf("%s at %d of %v to %v: %v, %v", what, i, state.own, c.After.Bindings.Sorted(), result.There, err)
+	plantest.Same(t, d.others(state.mark), others, "what others have")
+	if previewed != isMissing(err) && (previewed || len(state.own) == 0) {
+		t.Fatalf("the preview refuses: %t, and the apply says %v", previewed, err)
+	}
+	d.keep(i, c, state, result, err)
+	there := d.marked(state.mark)
+	var named topology.Bindings
+	if d.state[i] != nil {
+		named = topology.NewBindings(d.state[i].own...)
+	}
+	unfinished, isUnfinished := errors.AsType[*engine.UnfinishedError](err)
+	_, isOccupied := errors.AsType[*engine.NotVacantError](err)
+	switch {
+	case err == nil:
+		d.met(what)
+		if !maps.Equal(there, c.After.Bindings) {
+			t.Fatalf("after a %s, there are %v", what, there.Sorted())
+		}
+	case isMissing(err), isOccupied && plantest.IsRefusal(err):
+		d.met(what + " refused")
+		plantest.Same(t, d.Snapshot(), before, "after a refusal")
+	case !errors.Is(err, plantest.ErrInjected):
+		t.Fatalf("a %s fails: %v", what, err)
+	case isUnfinished && unfinished.Undo == nil && !maps.Equal(there, named):
+		t.Fatalf("a %s that failed says that these are there: %v, and there are %v", what, named, there.Sorted())
+	default:
+		d.met(what + " failed")
+	}
+	for b := range there {
+		if !named.Has(b) {
+			t.Fatalf("after a %s (%v), the state does not have %s", what, err, b.Describe())
+		}
+	}
+	return err
+}
+
+// keep is the state after a change.
+func (d *destinations) keep(i int, c engine.Change, state bound, result engine.Result, err error) {
+	switch {
+	case len(c.After.Bindings) == 0 && err == nil:
+		d.state[i] = nil
+	case result.There != nil:
+		named := c.Options.Named
+		if result.StartsFromAfter {
+			named = c.After.Bindings.Sorted()[0]
+		}
+		own := slices.DeleteFunc(result.There.Bindings.Sorted(), func(b topology.Binding) bool { return b == named })
+		d.state[i] = &bound{append([]topology.Binding{named}, own...), state.mark}
+	}
+}
+
+// hook has messages come and go, and steps fail, while a change is made.
+func (d *destinations) hook(others topology.Topology, c engine.Change) {
+	d.Broker.Before = func(step plan.Step) error {
+		d.let(time.Duration(d.random.IntN(400)) * time.Millisecond)
+		if !d.quiet && d.random.IntN(3) == 0 {
+			d.publishBeside(others, c)
+		}
+		if look, is := step.(plan.VerifyEmpty); is {
+			d.waitFor(look)
+		}
+		if d.fails--; d.fails != -1 && (!d.away || d.fails >= 0) {
+			return nil
+		}
+		return plantest.ErrInjected
+	}
+}
+
+// publishBeside sends a message that some queue is to get before the change and after it.
+func (d *destinations) publishBeside(others topology.Topology, c engine.Change) {
+	entry := sorted(d.entries)[d.random.IntN(len(d.entries))]
+	keys := sorted(d.entries[entry])
+	key := keys[d.random.IntN(len(keys))]
+	for _, bindings := range []topology.Bindings{c.Before.Bindings, c.After.Bindings} {
+		there := others.Clone()
+		maps.Copy(there.Bindings, bindings)
+		if !d.served(there, entry, key) {
+			return
+		}
+	}
+	d.publish(entry, key, d.entries[entry][key])
+	d.met("messages beside changes")
+}
