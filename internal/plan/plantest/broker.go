@@ -26,8 +26,10 @@ type Broker struct {
 	Drains bool
 	// Arrange, if set, puts the steps of a phase, which may run at the same time, into an order.
 	Arrange func([]plan.Step) []plan.Step
-	// Before, if set, is called before every step; an error fails the step.
+	// Before, if set, is called before every step; an error fails the step. With ErrLost, the step is done all the same.
 	Before func(plan.Step) error
+	// BeforeRead, if set, is called before the bindings of an exchange are read; an error fails that.
+	BeforeRead func() error
 	// After, if set, is called after every step that succeeded.
 	After func(plan.Step)
 	// young are the quorum queues of a plan that no AwaitDurable has come after. None may be bound. A queue that a
@@ -139,7 +141,10 @@ func (b *Broker) Step(step plan.Step) error {
 
 func (b *Broker) step(step plan.Step) (changed bool, err error) {
 	if b.Before != nil {
-		if err := b.Before(step); err != nil {
+		if err := b.Before(step); errors.Is(err, ErrLost) {
+			_, _ = step.Do(context.Background(), b)
+			return true, err
+		} else if err != nil {
 			return false, err
 		}
 	}

@@ -12,6 +12,9 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology/topologytest"
 )
 
+// ErrLost is the failure of a step in a test, of which only the answer is lost.
+var ErrLost error = &rabbit.Error{Kind: rabbit.Unavailable, Op: "do a step", Reason: "the answer is lost"}
+
 // ErrInjected is the failure of a step in a test.
 var ErrInjected error = &rabbit.Error{Kind: rabbit.Refused, Op: "do a step", Reason: "injected"}
 

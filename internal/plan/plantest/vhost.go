@@ -121,6 +121,11 @@ func (v vhost) Inbound(_ context.Context, exchanges, queues []string) (topology.
 }
 
 func (v vhost) BindingsFrom(_ context.Context, exchange string) ([]topology.Binding, error) {
+	if v.broker.BeforeRead != nil {
+		if err := v.broker.BeforeRead(); err != nil {
+			return nil, err
+		}
+	}
 	return v.broker.Bindings.Where(func(b topology.Binding) bool { return b.Source == exchange }), nil
 }
 
