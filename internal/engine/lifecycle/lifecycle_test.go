@@ -531,6 +531,7 @@ func (l *lifecycle) make(t *rapid.T, i int, c engine.Change) error {
 	if c.Options.Guard.Force {
 		l.excuse()
 	}
+	previewed := refusals(l.Preview(c))
 	l.hook(i, c)
 	result, err := l.Apply(c)
 	l.Broker.Before, l.Broker.After = nil, nil
@@ -539,6 +540,14 @@ func (l *lifecycle) make(t *rapid.T, i int, c engine.Change) error {
 	// What a create has left is in the state.
 	isNew := result.StartsFromAfter || c.Before.IsEmpty() && result.There != nil
 	t.Logf("%s at %d of %s: new %t, %v", what, i, c.Before.Entry+" to "+c.After.Entry, isNew, err)
+	switch isRefused := isRefusedBefore(err, isNew); {
+	case isRefused && len(previewed) == 0: // a plan does not read all that an apply does
+		l.met("refusals that no plan said")
+	case isRefused:
+		l.met("refusals that the plan said")
+	case len(previewed) > 0:
+		t.Fatalf("the preview of a %s refuses it: %v, and the apply says: %v", what, previewed, err)
+	}
 	l.keep(i, c, isNew, err)
 	l.names(t, what, c, result, err)
 	if err == nil || isNew {
@@ -553,12 +562,35 @@ func (l *lifecycle) make(t *rapid.T, i int, c engine.Change) error {
 	} else {
 		l.failed(t, what, before, isNew, err)
 	}
+	if undo, is := errors.AsType[*engine.UndoError](err); is {
+		l.dropForeign(func(b topology.Binding) bool { // to be made by hand
+			return !l.Bindings.Has(b) && slices.Contains(undo.Left, plan.Step(plan.Bind{Binding: b}))
+		})
+	}
 	for b := range l.foreign {
 		if !l.Bindings.Has(b) {
 			t.Fatalf("after a %s (%v), a binding of others is gone: %s", what, err, b.Describe())
 		}
 	}
 	return err
+}
+
+// refusals are the problems of a preview for which the change would be refused.
+func refusals(problems []engine.Problem) (refused []error) {
+	for _, p := range problems {
+		if p.Code == engine.Refused {
+			refused = append(refused, p.Cause)
+		}
+	}
+	return refused
+}
+
+// isRefusedBefore tells whether a change was refused before anything was written, for what a preview can see.
+func isRefusedBefore(err error, isNew bool) bool {
+	_, refused := errors.AsType[engine.Errors](err)
+	_, owned := errors.AsType[*engine.OwnerError](err)
+	_, misread := errors.AsType[*plan.MisreadError](err)
+	return refused && !isNew || owned || misread // of a rebuild that is done, they are why things are left
 }
 
 // names checks that the result of a change names what there is, and after a failure all of it.
@@ -773,15 +805,12 @@ func (l *lifecycle) failed(
 	t *rapid.T, what string, before topology.Topology, isNew bool, err error,
 ) {
 	t.Helper()
-	_, refused := errors.AsType[engine.Errors](err)
-	_, owned := errors.AsType[*engine.OwnerError](err)
-	_, misread := errors.AsType[*plan.MisreadError](err)
 	isInjected := errors.Is(err, plantest.ErrInjected)
 	switch {
 	case isInjected && l.broken:
 		l.met(what + " broken off")
 		l.dropForeign(func(b topology.Binding) bool { return !l.Bindings.Has(b) })
-	case refused && !isNew || owned || misread: // of a rebuild that is done, they are why things are left
+	case isRefusedBefore(err, isNew):
 		l.met(what + " refused before")
 		plantest.Same(t, l.Snapshot(), before, "after the refusal of a "+what)
 	case !isInjected && !plantest.IsRefusal(err):

@@ -26,7 +26,7 @@ type Broker struct {
 	Drains bool
 	// Arrange, if set, puts the steps of a phase, which may run at the same time, into an order.
 	Arrange func([]plan.Step) []plan.Step
-	// Before, if set, is called before every step; an error fails the step. With ErrLost, the step is done all the same.
+	// Before, if set, is called before every step; an error fails the step. With ErrLost, the step is done nonetheless.
 	Before func(plan.Step) error
 	// BeforeRead, if set, is called before the bindings of an exchange are read; an error fails that.
 	BeforeRead func() error
