@@ -26,7 +26,23 @@ import (
 // new queue are bound.
 func TestDestinations(t *testing.T) {
 	counts := map[string]int{}
-	rapid.Check(t, func(t *rapid.T) {
+	for range 6 {
+		rapid.Check(t, anyDestinations(counts))
+	}
+	for _, what := range sorted(counts) {
+		t.Logf("%s: %d", what, counts[what])
+	}
+	for _, what := range []string{"create", "create failed", "update", "update failed", "update refused", "destroy",
+		"destroy failed", "destroy refused", "update killed", "messages between changes", "messages beside changes"} {
+		if counts[what] == 0 && !testing.Short() {
+			t.Errorf("no %s", what)
+		}
+	}
+}
+
+// anyDestinations is one sequence.
+func anyDestinations(counts map[string]int) func(*rapid.T) {
+	return func(t *rapid.T) {
 		d := newDestinations(t, counts)
 		t.Repeat(map[string]func(*rapid.T){
 			"want": d.want, "want more": d.want, "remove": d.remove, "publish": d.publishSome,
@@ -36,15 +52,6 @@ func TestDestinations(t *testing.T) {
 		d.wanted = [2]*topology.Binding{}
 		d.settle(t)
 		plantest.Same(t, d.Snapshot(), d.surroundings, "once all destinations are destroyed")
-	})
-	for _, what := range sorted(counts) {
-		t.Logf("%s: %d", what, counts[what])
-	}
-	for _, what := range []string{"create", "create failed", "update", "update failed", "update refused", "destroy",
-		"destroy failed", "destroy refused", "messages between changes", "messages beside changes"} {
-		if counts[what] == 0 && !testing.Short() {
-			t.Errorf("no %s", what)
-		}
 	}
 }
 
