@@ -55,7 +55,7 @@ func NewProver(vhost *rabbit.Vhost) *Prover {
 // exception: whoever gives an address wants AMQP. A derived address may fail. Once the operation has begun, the
 // management API takes the place of AMQP that is refused or too slow. To break off would leave more undone.
 func (p *Prover) Prepare(ctx context.Context) error {
-	if !p.vhost.Client().IsAMQPGiven() {
+	if !p.vhost.Client().IsAMQPGiven() || p.counter != nil {
 		return nil
 	}
 	for began := time.Now(); ; {

@@ -16,6 +16,7 @@ func (e *Engine) Apply(ctx context.Context, c Change) (result Result, err error)
 	}
 	defer end()
 	vhost := e.vhost(c.Vhost)
+	defer vhost.Close()
 	if c.isOfBindings() {
 		return c.rebinding(vhost).apply(ctx)
 	}

@@ -35,7 +35,7 @@ type Engine struct {
 
 // New is for one run. It makes no request.
 func New(client *rabbit.Client) *Engine {
-	return On(func(name string) Vhost { return onBroker{client.Vhost(name)} })
+	return On(func(name string) Vhost { return OnBroker(client.Vhost(name)) })
 }
 
 // On is for one run on vhosts of any kind, such as models.

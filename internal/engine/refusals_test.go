@@ -38,7 +38,7 @@ func nobody(t *testing.T) *rabbit.Client {
 }
 
 // silent is a vhost of that broker.
-func silent(t *testing.T) Vhost { return onBroker{nobody(t).Vhost("/")} }
+func silent(t *testing.T) Vhost { return OnBroker(nobody(t).Vhost("/")) }
 
 // simple is an entry before a queue that delays. Messages leave by the exchange d, which may be its own.
 func simple(ownsDelivery bool) topology.Topology {

@@ -9,14 +9,11 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 )
 
-// Run runs a plan, see [Runner.Run]. Before anything is changed, it makes sure of what proofs of empty queues take.
+// Run runs a plan by itself.
 func Run(ctx context.Context, vhost *rabbit.Vhost, steps plan.Plan) (done []plan.Step, err error) {
-	t := newTarget(vhost)
-	defer t.prover.Close()
-	if err := t.prepare(ctx, steps); err != nil {
-		return nil, err
-	}
-	return t.runner().Run(ctx, steps)
+	v := OnBroker(vhost)
+	defer v.Close()
+	return v.Run(ctx, steps)
 }
 
 // RunOn runs a plan on a model of a broker, one step after the other. Do does a step there.
@@ -28,21 +25,11 @@ func RunOn(ctx context.Context, do func(plan.Step) (changed bool, err error), st
 	return r.Run(ctx, steps)
 }
 
-// Runner runs the plans of one operation, all over one AMQP connection where they need one.
+// Runner runs plans.
 type Runner struct {
 	do func(context.Context, plan.Step) (changed bool, err error)
 	// parallel is how many of the steps may run at the same time.
 	parallel func(context.Context, []plan.Step) int
-	// Close ends the AMQP connection, if there is one.
-	Close func()
-}
-
-// NewRunner is for one operation in a vhost. It makes no request.
-func NewRunner(vhost *rabbit.Vhost) *Runner { return newTarget(vhost).runner() }
-
-func (t *target) runner() *Runner {
-	return &Runner{do: func(ctx context.Context, step plan.Step) (bool, error) { return step.Do(ctx, t) },
-		parallel: t.parallel, Close: t.prover.Close}
 }
 
 // Run runs the phases of the plan one after the other, and the steps of a phase at the same time.

@@ -22,6 +22,11 @@ type target struct {
 
 func newTarget(vhost *rabbit.Vhost) *target { return &target{vhost, drain.NewProver(vhost)} }
 
+func (t *target) runner() *Runner {
+	return &Runner{do: func(ctx context.Context, step plan.Step) (bool, error) { return step.Do(ctx, t) },
+		parallel: t.parallel}
+}
+
 // prepare makes sure of what a plan takes to prove queues empty.
 func (t *target) prepare(ctx context.Context, steps plan.Plan) error {
 	proves, waits := steps.Proves()

@@ -31,25 +31,36 @@ type Reader interface {
 	MaySet(ctx context.Context, p topology.Policy) error
 }
 
-// Vhost is where a change is made: a vhost of a broker, or a model of one.
+// Vhost is where one change is made: a vhost of a broker, or a model of one.
 type Vhost interface {
 	Reader
-	// Run runs a plan, as the function [Run] does.
+	// Run runs a plan, see [Runner.Run]. Before anything is changed, it makes sure of what proofs of empty queues take.
 	Run(ctx context.Context, steps plan.Plan) (done []plan.Step, err error)
 	// Undo runs a plan without Run's preparation: what can be taken back is.
 	Undo(ctx context.Context, steps plan.Plan) error
+	// Close ends the AMQP connection that all its plans have, if there is one.
+	Close()
 }
 
-// onBroker is a vhost of a broker.
-type onBroker struct{ *rabbit.Vhost }
+// onBroker is a vhost of a broker. All its plans have one prover of empty queues.
+type onBroker struct {
+	*rabbit.Vhost
+	target *target
+}
+
+// OnBroker is a vhost of a broker, for one change. It makes no request.
+func OnBroker(vhost *rabbit.Vhost) Vhost { return onBroker{vhost, newTarget(vhost)} }
 
 func (v onBroker) Run(ctx context.Context, steps plan.Plan) (done []plan.Step, err error) {
-	return Run(ctx, v.Vhost, steps)
+	if err := v.target.prepare(ctx, steps); err != nil {
+		return nil, err
+	}
+	return v.target.runner().Run(ctx, steps)
 }
 
 func (v onBroker) Undo(ctx context.Context, steps plan.Plan) error {
-	r := NewRunner(v.Vhost)
-	defer r.Close()
-	_, err := r.Run(ctx, steps)
+	_, err := v.target.runner().Run(ctx, steps)
 	return err
 }
+
+func (v onBroker) Close() { v.target.prover.Close() }

@@ -51,9 +51,9 @@ func FuzzAnswer(f *testing.F) {
 			a.list(t, client)
 			a.lookUp(t, client)
 			for _, step := range steps {
-				runner := engine.NewRunner(client.Vhost("v")) // Run would refuse the given address for AMQP
-				_, err := runner.Run(t.Context(), plan.Plan{{Steps: []plan.Step{step}}})
-				runner.Close()
+				v := engine.OnBroker(client.Vhost("v")) // its Run would refuse the given address for AMQP
+				err := v.Undo(t.Context(), plan.Plan{{Steps: []plan.Step{step}}})
+				v.Close()
 				a.check(t, step.String(), err)
 			}
 			if took := time.Since(began); took > 5*time.Second {

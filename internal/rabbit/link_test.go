@@ -179,11 +179,11 @@ func TestCreateWithoutAMQP(t *testing.T) {
 func TestOneConnection(t *testing.T) {
 	t.Parallel()
 	vhost, l := brokertest.Vhost(t, brokertest.Shared(t)), newLink(t, true)
-	runner := engine.NewRunner(connect(t, l.over(t)).Vhost(vhost))
-	t.Cleanup(runner.Close)
+	v := engine.OnBroker(connect(t, l.over(t)).Vhost(vhost))
+	t.Cleanup(v.Close)
 	q := topology.Queue{Name: "q", Durable: true, Arguments: topology.Arguments{"x-queue-type": "classic"}}
 	for range 2 {
-		if _, err := runner.Run(t.Context(),
+		if _, err := v.Run(t.Context(),
 			plan.Plan{{Steps: []plan.Step{plan.VerifyEmpty{Queues: []topology.Queue{q}}}}}); err != nil {
 			t.Fatal(err)
 		}

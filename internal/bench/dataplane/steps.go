@@ -54,9 +54,9 @@ func (b *Bench) Steps(ctx context.Context, levels, round int) error {
 
 // timed runs a plan.
 func (s *space) timed(ctx context.Context, todo plan.Plan) (took time.Duration, err error) {
-	runner := engine.NewRunner(s.client.Vhost(s.vhost))
-	defer runner.Close()
+	v := engine.OnBroker(s.client.Vhost(s.vhost))
+	defer v.Close()
 	began := time.Now()
-	_, err = runner.Run(ctx, todo)
+	_, err = v.Run(ctx, todo)
 	return time.Since(began), err
 }

@@ -45,6 +45,8 @@ func (v vhost) Run(_ context.Context, steps plan.Plan) (done []plan.Step, err er
 
 func (v vhost) Undo(_ context.Context, steps plan.Plan) error { return v.broker.Run(steps) }
 
+func (v vhost) Close() {}
+
 func (v vhost) Name() string { return "/" }
 
 func (v vhost) Exchange(_ context.Context, name string) (topology.Exchange, bool, error) {
