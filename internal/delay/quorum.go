@@ -64,7 +64,7 @@ func (o QuorumOptions) check(queueType QueueType, errs *Errors) {
 		switch {
 		case isNumber && n < 0:
 			errs.add(each.attribute, "is %d; it has to be 1 or more", n)
-		case !isNumber && !o.LeaderLocator.isKnown():
+		case each.attribute == "queue_leader_locator" && !o.LeaderLocator.isKnown():
 			errs.add(each.attribute, "is %q; it can be %q or %q", o.LeaderLocator, Balanced, ClientLocal)
 		case queueType != Classic:
 		case each.attribute == "max_length":

@@ -15,19 +15,9 @@ import (
 // the entry, when all other objects are declared. Whoever comes later meets these. A ladder or a single level without
 // parking has no exchange that could be declared before its entry, and goes without a lock.
 func Create(desired, actual topology.Topology, lock string) Plan {
-	plan := Repair(desired, actual)
-	for _, phase := range plan {
-		for i, step := range phase.Steps {
-			switch s := step.(type) {
-			case DeclareExchange:
-				s.New = s.Exchange.Name != desired.Delivery
-				phase.Steps[i] = s
-			case DeclareQueue:
-				s.New = true
-				phase.Steps[i] = s
-			}
-		}
-	}
+	d := newRepair(desired, actual)
+	d.isNew = true
+	plan := d.plan()
 	entryPhase := slices.IndexFunc(plan, func(phase Phase) bool {
 		return slices.ContainsFunc(phase.Steps, func(step Step) bool { return declaresEntry(desired, step) })
 	})

@@ -27,8 +27,9 @@ import (
 //
 // The entry gets the desired owner's mark before its own bindings, so that a destroy beside it sees that before a
 // message comes. Marks of others stay.
-func Repair(desired, actual topology.Topology) Plan {
-	d := newRepair(desired, actual)
+func Repair(desired, actual topology.Topology) Plan { return newRepair(desired, actual).plan() }
+
+func (d repair) plan() Plan {
 	plan := d.add()
 	for _, name := range d.autoDeleteFirst() {
 		plan = append(plan, d.recreateExchange(name)...)
@@ -77,6 +78,8 @@ func (d repair) autoDeleteFirst() []string {
 type repair struct {
 	topology.Differences
 	desired, actual topology.Topology
+	// isNew says that all declared objects have to be new, but for the delivery exchange.
+	isNew bool
 	// deferred are the objects with other properties that bring a desired binding with them that is missing.
 	deferred []string
 }
@@ -112,13 +115,14 @@ func (d repair) add() Plan {
 	var intoNew []topology.Binding
 	for _, name := range d.MissingQueues {
 		q := d.desired.Queues[name]
-		queues = append(queues, DeclareQueue{Queue: q})
+		queues = append(queues, DeclareQueue{Queue: q, New: d.isNew})
 		if q.Type() == "quorum" {
 			durable = []Step{AwaitDurable{}}
 		}
 	}
 	for _, name := range d.MissingExchanges {
-		if step := (DeclareExchange{Exchange: d.desired.Exchanges[name]}); name == d.desired.Entry {
+		step := DeclareExchange{d.desired.Exchanges[name], d.isNew && name != d.desired.Delivery}
+		if name == d.desired.Entry {
 			entry = append(entry, step)
 		} else {
 			exchanges = append(exchanges, step)

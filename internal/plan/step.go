@@ -51,7 +51,7 @@ type Step interface {
 	Effect() Effect
 }
 
-// Effect is what a step does to objects: nothing if it only looks.
+// Effect is what a step does to objects, nothing if it only looks, and what it takes to do that.
 type Effect struct {
 	// Object is the exchange, queue or policy that the step makes or takes away, in words. That of a binding is its
 	// source.
@@ -60,18 +60,20 @@ type Effect struct {
 	Makes bool
 	// Inverse is the step that brings back what this one takes away, by what there was before. It is nil for others.
 	Inverse func(before topology.Topology) Step
+	// Proves tells whether the step proves that queues are empty. Waits tells whether it may wait for that.
+	Proves, Waits bool
 	// change does it to a topology.
 	change func(topology.Topology)
 }
 
 // makes is the effect of a step that makes an object, or binds it onwards.
 func makes(object string, change func(topology.Topology)) Effect {
-	return Effect{object, true, nil, change}
+	return Effect{Object: object, Makes: true, change: change}
 }
 
 // removes is the effect of a step that takes something away.
 func removes(object string, inverse func(before topology.Topology) Step, change func(topology.Topology)) Effect {
-	return Effect{object, false, inverse, change}
+	return Effect{Object: object, Inverse: inverse, change: change}
 }
 
 // becomes is the inverse of a step that does not depend on the topology before.
@@ -207,11 +209,13 @@ func (s DeleteQueue) Do(ctx context.Context, on Target) (bool, error) { return o
 
 // Effect is that the queue and the bindings into it are gone. Taken back, it has no bindings.
 func (s DeleteQueue) Effect() Effect {
-	return removes(topology.QueueObject(s.Queue.Name), becomes(DeclareQueue{Queue: s.Queue}),
+	effect := removes(topology.QueueObject(s.Queue.Name), becomes(DeclareQueue{Queue: s.Queue}),
 		func(t topology.Topology) {
 			delete(t.Queues, s.Queue.Name)
 			t.Bindings.DeleteInto(map[string]topology.Queue{s.Queue.Name: s.Queue})
 		})
+	effect.Proves = s.IfEmpty
+	return effect
 }
 
 // SetPolicy sets a policy, whatever there is under its name.
@@ -320,8 +324,8 @@ func (s VerifyEmpty) Do(ctx context.Context, on Target) (bool, error) {
 	return false, on.VerifyEmpty(ctx, s)
 }
 
-// Effect is none.
-func (VerifyEmpty) Effect() Effect { return Effect{} }
+// Effect is a proof.
+func (s VerifyEmpty) Effect() Effect { return Effect{Proves: true, Waits: s.Wait > 0} }
 
 // VerifyOwner fails if others have taken over the entry of a topology since the plan was made. The entry has their
 // marks then, and not that of the topology. A closed entry has no marks.
@@ -344,13 +348,8 @@ func (VerifyOwner) Effect() Effect { return Effect{} }
 func (p Plan) Proves() (proves, waits bool) {
 	changes := false
 	for _, step := range p.Steps() {
-		switch step := step.(type) {
-		case VerifyEmpty:
-			proves, waits = true, waits || step.Wait > 0
-		case DeleteQueue:
-			proves = proves || step.IfEmpty
-		}
-		changes = changes || step.Effect().Object != ""
+		effect := step.Effect()
+		proves, waits, changes = proves || effect.Proves, waits || effect.Waits, changes || effect.Object != ""
 	}
 	return proves, waits && changes
 }
