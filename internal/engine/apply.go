@@ -18,9 +18,9 @@ func (e *Engine) Apply(ctx context.Context, c Change) (result Result, err error)
 	vhost := e.vhost(c.Vhost)
 	defer vhost.Close()
 	if c.isOfBindings() {
-		return c.rebinding(vhost).apply(ctx)
+		return c.bindingChange(vhost).apply(ctx)
 	}
-	o := c.on(vhost)
+	o := c.topologyChange(vhost)
 	switch {
 	case c.After.IsEmpty():
 		result, err = o.destroy(ctx)
@@ -59,7 +59,7 @@ func (e *Engine) Preview(ctx context.Context, c Change) []Problem {
 	if c.isOfBindings() {
 		return e.previewBindings(ctx, c)
 	}
-	o := c.on(e.vhost(c.Vhost))
+	o := c.topologyChange(e.vhost(c.Vhost))
 	switch {
 	case c.After.IsEmpty():
 		return o.previewOthers(ctx)

@@ -13,9 +13,10 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// rebinding is a change of a destination that is being made. That is a binding from an exchange of others to a queue or
-// exchange of others. It says where messages go that come out of a cascade or ladder. No other binding is touched.
-type rebinding struct {
+// bindingChange is a change of a destination that is being made. A destination is a binding from an exchange of others
+// to a queue or exchange of others. It says where messages go that come out of a cascade or ladder. No other binding is
+// touched.
+type bindingChange struct {
 	change Change
 	vhost  Vhost
 	// before are the bindings of the state, and to is the wanted one. A destroy wants none.
@@ -25,8 +26,8 @@ type rebinding struct {
 	there topology.Bindings
 }
 
-func (c Change) rebinding(vhost Vhost) *rebinding {
-	r := &rebinding{change: c, vhost: vhost, before: c.Before.Bindings.Sorted()}
+func (c Change) bindingChange(vhost Vhost) *bindingChange {
+	r := &bindingChange{change: c, vhost: vhost, before: c.Before.Bindings.Sorted()}
 	for b := range c.After.Bindings {
 		r.to = b
 	}
@@ -34,7 +35,7 @@ func (c Change) rebinding(vhost Vhost) *rebinding {
 }
 
 // apply changes the destination. After a create that fails, an *UnfinishedError says whether the binding may be there.
-func (r *rebinding) apply(ctx context.Context) (result Result, err error) {
+func (r *bindingChange) apply(ctx context.Context) (result Result, err error) {
 	switch {
 	case len(r.change.After.Bindings) == 0:
 		return r.destroy(ctx)
@@ -48,7 +49,7 @@ func ofBindings(bindings ...topology.Binding) *topology.Topology {
 	return &topology.Topology{Bindings: topology.NewBindings(bindings...)}
 }
 
-func (r *rebinding) create(ctx context.Context) (result Result, err error) {
+func (r *bindingChange) create(ctx context.Context) (result Result, err error) {
 	if result.Problems, err = r.prepare(ctx); err != nil {
 		return result, err
 	}
@@ -66,7 +67,7 @@ func (r *rebinding) create(ctx context.Context) (result Result, err error) {
 
 // update makes the wanted binding and then removes those before. The result has the bindings that exist, or may, also
 // after an error: an *UnfinishedError if anything was written.
-func (r *rebinding) update(ctx context.Context) (result Result, err error) {
+func (r *bindingChange) update(ctx context.Context) (result Result, err error) {
 	if result.Problems, err = r.prepare(ctx); err != nil {
 		return result, err
 	}
@@ -95,14 +96,14 @@ func (r *rebinding) update(ctx context.Context) (result Result, err error) {
 
 // wasThere tells whether one of the destination's own bindings was there before anything was written. A plan knows none
 // that was not, as the refresh takes such a destination out of the state. It may expect that with triggers.
-func (r *rebinding) wasThere() bool {
+func (r *bindingChange) wasThere() bool {
 	mark := r.to.DestinationMark()
 	return len(r.before)+len(r.there.Where(func(b topology.Binding) bool { return b.DestinationMark() == mark })) > 0
 }
 
 // undoUpdate takes a failed update back, unless it has removed the binding that the state names. It returns the
 // bindings then.
-func (r *rebinding) undoUpdate(
+func (r *bindingChange) undoUpdate(
 	ctx context.Context, result Result, done []plan.Step, cause error,
 ) (Result, error) {
 	ctx, cancel := withTimeToUndo(ctx)
@@ -124,7 +125,7 @@ func (r *rebinding) undoUpdate(
 }
 
 // destroy removes the bindings. The state of its result is what their exchanges still have bound.
-func (r *rebinding) destroy(ctx context.Context) (result Result, err error) {
+func (r *bindingChange) destroy(ctx context.Context) (result Result, err error) {
 	if err = r.readThere(ctx); err == nil {
 		err = r.vacate(ctx, r.before)
 	}
@@ -141,7 +142,7 @@ func (r *rebinding) destroy(ctx context.Context) (result Result, err error) {
 }
 
 // prepare looks whether the binding can be made, before anything is written.
-func (r *rebinding) prepare(ctx context.Context) (problems []Problem, err error) {
+func (r *bindingChange) prepare(ctx context.Context) (problems []Problem, err error) {
 	if problems, err = r.checkEnds(ctx); err != nil {
 		return problems, err
 	}
@@ -150,7 +151,7 @@ func (r *rebinding) prepare(ctx context.Context) (problems []Problem, err error)
 }
 
 // readThere reads all bindings of the exchanges, and leaves those before out that are not there.
-func (r *rebinding) readThere(ctx context.Context) (err error) {
+func (r *bindingChange) readThere(ctx context.Context) (err error) {
 	r.there, err = boundThere(ctx, r.vhost, append(r.before, r.change.After.Bindings.Sorted()...))
 	r.before = existing(r.before, r.there)
 	return err
@@ -158,7 +159,7 @@ func (r *rebinding) readThere(ctx context.Context) (err error) {
 
 // bind makes the wanted binding, unless it is there, then removes those that are to go, and reads what its exchange has
 // then. Done are the steps that may have had an effect. There is a state if all of them are done, also with an error.
-func (r *rebinding) bind(
+func (r *bindingChange) bind(
 	ctx context.Context, gone []topology.Binding,
 ) (state *rabbit.State, done []plan.Step, err error) {
 	actual := topology.NewBindings(gone...)
@@ -177,7 +178,7 @@ func (r *rebinding) bind(
 }
 
 // undo takes back the binding that was made.
-func (r *rebinding) undo(ctx context.Context, done []plan.Step) error {
+func (r *bindingChange) undo(ctx context.Context, done []plan.Step) error {
 	ctx, cancel := withTimeToUndo(ctx)
 	defer cancel()
 	err := r.vhost.Undo(ctx, plan.UndoCreate(topology.New(), done))
@@ -189,7 +190,7 @@ func (r *rebinding) undo(ctx context.Context, done []plan.Step) error {
 
 // vacate makes sure that no message is on its way to the bindings that go. Nothing is closed while it waits. Messages
 // that have another way then do not count.
-func (r *rebinding) vacate(ctx context.Context, gone []topology.Binding) error {
+func (r *bindingChange) vacate(ctx context.Context, gone []topology.Binding) error {
 	gone = r.needed(gone)
 	if guard := r.change.Options.Guard; !guard.Force && len(gone) > 0 {
 		if err := r.verifyVacant(ctx, gone, guard.Drain); err != nil {
@@ -200,7 +201,7 @@ func (r *rebinding) vacate(ctx context.Context, gone []topology.Binding) error {
 }
 
 // needed are those of the bindings that go whose messages have no other way then.
-func (r *rebinding) needed(gone []topology.Binding) []topology.Binding {
+func (r *bindingChange) needed(gone []topology.Binding) []topology.Binding {
 	stay := r.staying(gone)
 	return slices.DeleteFunc(slices.Clone(gone), func(b topology.Binding) bool {
 		return delay.TakesAll(r.to, b) ||
@@ -209,11 +210,11 @@ func (r *rebinding) needed(gone []topology.Binding) []topology.Binding {
 }
 
 // staying are those of the bindings that were there which do not go.
-func (r *rebinding) staying(gone []topology.Binding) []topology.Binding {
+func (r *bindingChange) staying(gone []topology.Binding) []topology.Binding {
 	return r.there.Where(func(b topology.Binding) bool { return !slices.Contains(gone, b) })
 }
 
-func (r *rebinding) verifyVacant(ctx context.Context, gone []topology.Binding, wait time.Duration) error {
+func (r *bindingChange) verifyVacant(ctx context.Context, gone []topology.Binding, wait time.Duration) error {
 	inventory, err := Inventory(ctx, r.vhost, func(e topology.Exchange) bool {
 		return slices.ContainsFunc(gone, func(b topology.Binding) bool { return b.Source == e.Name })
 	})

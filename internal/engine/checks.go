@@ -12,14 +12,14 @@ import (
 )
 
 // check refuses what cannot be, before anything is written.
-func (o *operation) check(ctx context.Context, found *rabbit.State) error {
+func (o *topologyChange) check(ctx context.Context, found *rabbit.State) error {
 	refusal, err := o.obstacles(ctx, found)
 	return cmp.Or(err, refusal)
 }
 
 // obstacles are all reasons to refuse the change, in the state that was found. Preview and Apply both ask for them.
 // The error is for a read that failed. A replacement meets nothing that the state has: it has removed that before.
-func (o *operation) obstacles(ctx context.Context, found *rabbit.State) (refusal, err error) {
+func (o *topologyChange) obstacles(ctx context.Context, found *rabbit.State) (refusal, err error) {
 	if refusal = o.checkNotTaken(found); refusal != nil {
 		return refusal, nil
 	}
@@ -40,7 +40,7 @@ func (o *operation) obstacles(ctx context.Context, found *rabbit.State) (refusal
 }
 
 // checkNotTaken refuses to change what others have taken over.
-func (o *operation) checkNotTaken(found *rabbit.State) error {
+func (o *topologyChange) checkNotTaken(found *rabbit.State) error {
 	if o.change.Before.IsEmpty() || o.change.Options.Replaces {
 		return nil
 	}
@@ -48,14 +48,16 @@ func (o *operation) checkNotTaken(found *rabbit.State) error {
 }
 
 // isCreate tells a create from one that replaces something.
-func (o *operation) isCreate() bool { return o.change.Before.IsEmpty() && !o.change.Options.Replaces }
+func (o *topologyChange) isCreate() bool {
+	return o.change.Before.IsEmpty() && !o.change.Options.Replaces
+}
 
-func (o *operation) isUpdate() bool {
+func (o *topologyChange) isUpdate() bool {
 	return !o.change.Before.IsEmpty() && !o.change.Options.Rebuild && !o.change.Options.Replaces
 }
 
 // had is what may be there, and stands in the way of nothing.
-func (o *operation) had() topology.Topology {
+func (o *topologyChange) had() topology.Topology {
 	if o.change.Options.Replaces {
 		return o.change.Options.Own
 	}
@@ -64,7 +66,7 @@ func (o *operation) had() topology.Topology {
 
 // added is what must not be there yet, unless it is adopted. An update does not declare the delivery exchange anew. A
 // rebuild finds nothing where there was another delivery exchange.
-func (o *operation) added() topology.Topology {
+func (o *topologyChange) added() topology.Topology {
 	had := o.had()
 	if o.isUpdate() {
 		return o.after.wanted.Extras(had)
@@ -82,7 +84,7 @@ func (o *operation) added() topology.Topology {
 
 // checkDelivery makes sure of a delivery exchange that the topology does not own, or that an update takes over. It
 // leaves one alone that the plan changes before.
-func (o *operation) checkDelivery(found *rabbit.State) error {
+func (o *topologyChange) checkDelivery(found *rabbit.State) error {
 	switch {
 	case o.change.Options.DeliveryPlanned:
 		return nil
@@ -196,7 +198,7 @@ func (d *deployment) checkTakeover(state *rabbit.State) error {
 }
 
 // checkStanding refuses a delivery exchange that would be left standing, because others use it, and is not as wanted.
-func (o *operation) checkStanding(ctx context.Context) error {
+func (o *topologyChange) checkStanding(ctx context.Context) error {
 	name := o.after.wanted.Delivery
 	have, had := o.change.Options.Own.Exchanges[name]
 	want, owned := o.after.wanted.Exchanges[name]

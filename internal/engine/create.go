@@ -13,7 +13,7 @@ import (
 
 // create builds the topology if nothing of it exists, or takes over existing objects and adds the rest. If that fails
 // it takes back what it made; the error says what of that is left.
-func (o *operation) create(ctx context.Context) (result Result, err error) {
+func (o *topologyChange) create(ctx context.Context) (result Result, err error) {
 	found, err := o.after.vhost.Read(ctx, o.after.wanted)
 	if err == nil {
 		err = o.check(ctx, found)
@@ -38,7 +38,7 @@ func (o *operation) create(ctx context.Context) (result Result, err error) {
 }
 
 // notCreated takes back what a create has made that failed.
-func (o *operation) notCreated(ctx context.Context, done []plan.Step, err error) *NotCreatedError {
+func (o *topologyChange) notCreated(ctx context.Context, done []plan.Step, err error) *NotCreatedError {
 	ctx, cancel := withTimeToUndo(ctx)
 	defer cancel()
 	result := &NotCreatedError{failure: failure{err}}

@@ -32,7 +32,7 @@ func (e *GoneError) Error() string { return e.Binding.Describe() + ": it is gone
 
 // noteDamages notes the damages of the topology before that the plan did not know. It looks at those objects alone that
 // were read.
-func (o *operation) noteDamages(read topology.Topology, found *rabbit.State) {
+func (o *topologyChange) noteDamages(read topology.Topology, found *rabbit.State) {
 	before := o.before.wanted.Part(read)
 	before.Bindings.DeleteInto(o.before.wanted.Minus(read).Queues)
 	damages := health.Damages(before, found.Topology, found.Status)
@@ -44,13 +44,13 @@ func (o *operation) noteDamages(read topology.Topology, found *rabbit.State) {
 }
 
 // noteDamaged notes the damages of what an adoption takes over, if there is an entry.
-func (o *operation) noteDamaged(found *rabbit.State) {
+func (o *topologyChange) noteDamaged(found *rabbit.State) {
 	if wanted := o.after.wanted; found.Has(wanted.Entry) {
 		o.note(health.Damages(wanted, found.Topology, found.Status), false)
 	}
 }
 
-func (o *operation) note(damages []health.Damage, gone bool) {
+func (o *topologyChange) note(damages []health.Damage, gone bool) {
 	if len(damages) > 0 {
 		o.problems = append(o.problems, Problem{Unplanned, &DamagedError{damages, gone}})
 	}

@@ -13,7 +13,7 @@ import (
 // check finds the faults of a destination, new or not. It refuses names that lead into a cascade or ladder
 // rather than behind it: the error then is, or wraps, a *MisnamedError. What the plan says of the delivery exchange is
 // not asked for.
-func (r *rebinding) check(ctx context.Context, isNew bool) (problems []Problem, err error) {
+func (r *bindingChange) check(ctx context.Context, isNew bool) (problems []Problem, err error) {
 	if isNew {
 		if err := r.checkNames(ctx); err != nil {
 			return nil, err
@@ -42,7 +42,7 @@ func (r *rebinding) check(ctx context.Context, isNew bool) (problems []Problem, 
 }
 
 // checkEnds makes sure of what the binding is to connect.
-func (r *rebinding) checkEnds(ctx context.Context) (problems []Problem, err error) {
+func (r *bindingChange) checkEnds(ctx context.Context) (problems []Problem, err error) {
 	delivery, err := r.faultOfDelivery(ctx)
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (r *rebinding) checkEnds(ctx context.Context) (problems []Problem, err erro
 }
 
 // faultOfDelivery finds the fault of the delivery exchange, nil if it has none.
-func (r *rebinding) faultOfDelivery(ctx context.Context) (fault, err error) {
+func (r *bindingChange) faultOfDelivery(ctx context.Context) (fault, err error) {
 	source, exists, err := r.vhost.Exchange(ctx, r.to.Source)
 	switch {
 	case err != nil:
@@ -79,7 +79,7 @@ func (r *rebinding) faultOfDelivery(ctx context.Context) (fault, err error) {
 }
 
 // checkNames checks the names by the keys that lead to them and from them.
-func (r *rebinding) checkNames(ctx context.Context) error {
+func (r *bindingChange) checkNames(ctx context.Context) error {
 	delays, err := recognize.Delays(ctx, r.vhost, r.to.Source)
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func (r *rebinding) checkNames(ctx context.Context) error {
 }
 
 // isDelayQueue tells whether the queue that is the destination is one of a cascade or ladder.
-func (r *rebinding) isDelayQueue(ctx context.Context) (bool, error) {
+func (r *bindingChange) isDelayQueue(ctx context.Context) (bool, error) {
 	queue, _, err := r.vhost.Queue(ctx, r.to.Destination)
 	if err != nil || !queue.Delays() || queue.DeadLetterObject() == "" {
 		return false, err
@@ -115,7 +115,7 @@ func (r *rebinding) isDelayQueue(ctx context.Context) (bool, error) {
 // otherLevels are the numbers of levels of the cascades that end in the delivery exchange, if none of them is that of
 // the binding. The bindings to the exchange show them at once, but not that a ladder ends there, too. So a seeming
 // fault is looked at once more.
-func (r *rebinding) otherLevels(ctx context.Context) (map[int]bool, error) {
+func (r *bindingChange) otherLevels(ctx context.Context) (map[int]bool, error) {
 	own, err := recognize.Destination(r.vhost.Name(), r.to)
 	if err != nil || own.Match != delay.Exact {
 		return nil, err
@@ -154,7 +154,7 @@ func LevelsInto(ctx context.Context, vhost Reader, delivery string) (map[int]boo
 	return there, nil
 }
 
-func (r *rebinding) isQuorum(ctx context.Context) (bool, error) {
+func (r *bindingChange) isQuorum(ctx context.Context) (bool, error) {
 	if r.to.DestinationType != topology.ToQueue {
 		return false, nil
 	}
@@ -164,7 +164,7 @@ func (r *rebinding) isQuorum(ctx context.Context) (bool, error) {
 
 // isBehindClassic tells whether a cascade whose messages the binding takes has classic delay queues. The bindings to
 // the delivery exchange show no ladder.
-func (r *rebinding) isBehindClassic(ctx context.Context) (bool, error) {
+func (r *bindingChange) isBehindClassic(ctx context.Context) (bool, error) {
 	inbound, err := r.vhost.Inbound(ctx, []string{r.to.Source}, nil)
 	if err != nil {
 		return false, err
@@ -183,7 +183,7 @@ func (r *rebinding) isBehindClassic(ctx context.Context) (bool, error) {
 }
 
 // hasClassic tells whether an exchange leads into a classic delay queue. All delay queues of a cascade are of one type.
-func (r *rebinding) hasClassic(ctx context.Context, exchange string) (bool, error) {
+func (r *bindingChange) hasClassic(ctx context.Context, exchange string) (bool, error) {
 	bindings, err := r.vhost.BindingsFrom(ctx, exchange)
 	for _, b := range bindings {
 		if b.DestinationType != topology.ToQueue || !recognize.LeadsOn(b) {

@@ -11,7 +11,7 @@ import (
 )
 
 // destroy removes the objects, unless messages wait in them. It leaves what others own.
-func (o *operation) destroy(ctx context.Context) (result Result, err error) {
+func (o *topologyChange) destroy(ctx context.Context) (result Result, err error) {
 	err = o.remove(ctx, o.before)
 	if others, is := errors.AsType[*OwnerError](err); is {
 		o.problems = append(o.problems, Problem{Other, others})
@@ -29,7 +29,7 @@ func (o *operation) destroy(ctx context.Context) (result Result, err error) {
 
 // remove deletes everything but the delivery exchange, unless messages wait in the queues, or others own it. An error
 // is a *NotRemovedError.
-func (o *operation) remove(ctx context.Context, d *deployment) error {
+func (o *topologyChange) remove(ctx context.Context, d *deployment) error {
 	done, err := o.tearDown(ctx, d)
 	if err != nil {
 		return &NotRemovedError{failure{err}, d.wanted, len(done) > 0}
@@ -37,7 +37,7 @@ func (o *operation) remove(ctx context.Context, d *deployment) error {
 	return nil
 }
 
-func (o *operation) tearDown(ctx context.Context, d *deployment) (done []plan.Step, err error) {
+func (o *topologyChange) tearDown(ctx context.Context, d *deployment) (done []plan.Step, err error) {
 	guard := o.change.Options.Guard
 	state, err := d.read(ctx)
 	if err == nil {

@@ -124,8 +124,8 @@ const (
 	Other
 )
 
-// operation is a change that is being made.
-type operation struct {
+// topologyChange is a change of a cascade or ladder that is being made.
+type topologyChange struct {
 	change Change
 	// before and after are the two sides.
 	before, after *deployment
@@ -133,8 +133,8 @@ type operation struct {
 	problems []Problem
 }
 
-// on is the change as it is made in a vhost.
-func (c Change) on(vhost Vhost) *operation {
+// topologyChange is the change as it is made in a vhost.
+func (c Change) topologyChange(vhost Vhost) *topologyChange {
 	of := func(t topology.Topology) *deployment { return &deployment{kind: c.Kind, vhost: vhost, wanted: t} }
-	return &operation{change: c, before: of(c.Before), after: of(c.After)}
+	return &topologyChange{change: c, before: of(c.Before), after: of(c.After)}
 }

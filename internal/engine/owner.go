@@ -11,7 +11,7 @@ import (
 )
 
 // checkOwner refuses to touch what others own, unless the change takes that over. A destroy never does.
-func (o *operation) checkOwner(wanted topology.Topology, found *rabbit.State) error {
+func (o *topologyChange) checkOwner(wanted topology.Topology, found *rabbit.State) error {
 	switch {
 	case o.change.Options.Adopt && !o.change.After.IsEmpty():
 	case wanted.IsOfOthers(found.Topology):

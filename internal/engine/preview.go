@@ -34,7 +34,7 @@ func (e *Engine) isAway(ctx context.Context, err error) bool {
 
 // readAhead reads for a preview what the obstacles of the change go by. If none of its exchanges exists, a create is
 // content with that. An update or a rebuild asks for its entry, and for what it adds.
-func (o *operation) readAhead(ctx context.Context) (*rabbit.State, error) {
+func (o *topologyChange) readAhead(ctx context.Context) (*rabbit.State, error) {
 	vhost, part := o.after.vhost, o.after.wanted
 	switch {
 	case o.change.Options.Replaces:
@@ -54,7 +54,7 @@ func (o *operation) readAhead(ctx context.Context) (*rabbit.State, error) {
 }
 
 // ahead is what a preview finds, and what the change would be refused for then.
-func (o *operation) ahead(ctx context.Context) (found *rabbit.State, refusal, err error) {
+func (o *topologyChange) ahead(ctx context.Context) (found *rabbit.State, refusal, err error) {
 	if found, err = o.readAhead(ctx); err == nil {
 		refusal, err = o.obstacles(ctx, found)
 	}
@@ -69,7 +69,7 @@ func (o *operation) ahead(ctx context.Context) (found *rabbit.State, refusal, er
 
 // previewCreate says further things of a create: what it takes over, and if none of its exchanges exists, which
 // permissions the user has not.
-func (o *operation) previewCreate(ctx context.Context, found *rabbit.State) (refusal, err error) {
+func (o *topologyChange) previewCreate(ctx context.Context, found *rabbit.State) (refusal, err error) {
 	if o.change.Options.Adopt {
 		if o.after.wanted.IsOfOthers(found.Topology) {
 			o.problems = append(o.problems, Problem{TakesOver, &OwnerError{}})
@@ -84,7 +84,7 @@ func (o *operation) previewCreate(ctx context.Context, found *rabbit.State) (ref
 }
 
 // previewOthers lists the bindings of others that go with the objects of the topology before.
-func (o *operation) previewOthers(ctx context.Context) (problems []Problem) {
+func (o *topologyChange) previewOthers(ctx context.Context) (problems []Problem) {
 	away := plan.Away(o.change.Before, o.change.After, o.change.Options.Rebuild)
 	found, err := o.before.vhost.Inbound(ctx, o.before.wanted.Owned(away.Exchanges),
 		slices.Collect(maps.Keys(away.Queues)))
@@ -107,7 +107,7 @@ func (o *operation) previewOthers(ctx context.Context) (problems []Problem) {
 
 // previewPolicies lists what the policies that are to be set take from exchanges: RabbitMQ applies one policy to an
 // exchange. Those that the state has do not count.
-func (o *operation) previewPolicies(found *rabbit.State) (problems []Problem) {
+func (o *topologyChange) previewPolicies(found *rabbit.State) (problems []Problem) {
 	for _, name := range policiesToSet(o.after.wanted, found.Topology) {
 		own := o.after.wanted.Policies[name]
 		rivals := onExchangesOf(o.after.wanted, own, func(exchange string) policy.Policies {

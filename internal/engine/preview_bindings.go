@@ -15,7 +15,7 @@ import (
 
 // previewBindings says what a destination would meet. The names of a binding that is there already are not asked for.
 func (e *Engine) previewBindings(ctx context.Context, c Change) []Problem {
-	r := c.rebinding(e.vhost(c.Vhost))
+	r := c.bindingChange(e.vhost(c.Vhost))
 	if e.silent.Load() {
 		return nil
 	}
@@ -43,7 +43,7 @@ func (e *Engine) previewBindings(ctx context.Context, c Change) []Problem {
 }
 
 // preview says what a destination that is new would meet, besides its names.
-func (r *rebinding) preview(ctx context.Context) (problems []Problem, err error) {
+func (r *bindingChange) preview(ctx context.Context) (problems []Problem, err error) {
 	var delivery error
 	if !r.change.Options.DeliveryPlanned {
 		if delivery, err = r.faultOfDelivery(ctx); err != nil {
@@ -93,7 +93,7 @@ func (e *WaitingError) Error() string {
 
 // previewWaiting says how many messages are on their way to the bindings that go. Those that get to the same queue or
 // exchange all the same do not count.
-func (e *Engine) previewWaiting(ctx context.Context, r *rebinding) (problems []Problem) {
+func (e *Engine) previewWaiting(ctx context.Context, r *bindingChange) (problems []Problem) {
 	moves := func(b topology.Binding) bool { return !delay.Replaces(r.to, b) }
 	if gone := allBut(r.before, r.to); !slices.ContainsFunc(gone, moves) {
 		return nil

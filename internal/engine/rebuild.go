@@ -12,7 +12,7 @@ import (
 )
 
 // rebuild is an update in which exchanges or queues get other arguments or names, while the entry stays.
-func (o *operation) rebuild(ctx context.Context) (Result, error) {
+func (o *topologyChange) rebuild(ctx context.Context) (Result, error) {
 	before, guard := o.before.wanted, o.change.Options.Guard
 	union := plan.Union(before, o.after.wanted)
 	found, err := o.after.vhost.ReadExisting(ctx, union)
@@ -48,7 +48,7 @@ func (o *operation) rebuild(ctx context.Context) (Result, error) {
 }
 
 // readBound adds the bindings of others to objects that are to be torn down.
-func (o *operation) readBound(ctx context.Context, found *rabbit.State) error {
+func (o *topologyChange) readBound(ctx context.Context, found *rabbit.State) error {
 	before := o.before.wanted
 	there := found.Part(before)
 	exchanges := o.before.wanted.Owned(there.Exchanges)
@@ -66,7 +66,7 @@ func (o *operation) readBound(ctx context.Context, found *rabbit.State) error {
 }
 
 // brokenOff is what a rebuild has come to that failed. Done are the steps that may have had an effect.
-func (o *operation) brokenOff(
+func (o *topologyChange) brokenOff(
 	ctx context.Context, found *rabbit.State, done []plan.Step, cause error,
 ) (Result, error) {
 	if len(done) == 0 {
@@ -85,7 +85,9 @@ func (o *operation) brokenOff(
 }
 
 // resultAfterFailure is the result with what there is then.
-func (o *operation) resultAfterFailure(ctx context.Context, found *rabbit.State, done []plan.Step, cause error) Result {
+func (o *topologyChange) resultAfterFailure(
+	ctx context.Context, found *rabbit.State, done []plan.Step, cause error,
+) Result {
 	old, err := o.before.read(ctx)
 	if err != nil {
 		// Nobody can say what exists: the state names all that may. Nothing is declared before all is torn down. What
@@ -117,7 +119,7 @@ func (c Change) leftNothingOfBefore(there topology.Topology) bool {
 }
 
 // deleteDeliveryBefore deletes the delivery exchange before, if the topology has got another one and nobody uses it.
-func (o *operation) deleteDeliveryBefore(ctx context.Context) (users []string, err error) {
+func (o *topologyChange) deleteDeliveryBefore(ctx context.Context) (users []string, err error) {
 	if o.before.wanted.Delivery == o.after.wanted.Delivery {
 		return nil, nil
 	}

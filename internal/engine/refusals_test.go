@@ -160,7 +160,7 @@ func TestCheck(t *testing.T) {
 			options: adopt, want: "it asks"},
 		"adopts, and nothing is there": {before: none, after: own, there: none, options: adopt},
 	} {
-		o := Change{Before: test.before, After: test.after, Options: test.options}.on(silent(t))
+		o := Change{Before: test.before, After: test.after, Options: test.options}.topologyChange(silent(t))
 		state := found(test.there)
 		if test.change != nil {
 			test.change(state)
@@ -199,7 +199,7 @@ func TestCheckOwner(t *testing.T) {
 		"update": {a, false, true}, "adoption": {a, true, false}, "destroy": {topology.New(), false, true},
 		"destroy of what was adopted": {topology.New(), true, true},
 	} {
-		o := Change{Before: a, After: test.after, Options: Options{Adopt: test.adopt}}.on(silent(t))
+		o := Change{Before: a, After: test.after, Options: Options{Adopt: test.adopt}}.topologyChange(silent(t))
 		if err := o.checkOwner(a, found(b)); (err != nil) != test.want {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -307,7 +307,7 @@ func TestNeeded(t *testing.T) {
 		"the wanted one":         {b("#.a", "r"), nil, false},
 		"the wanted one is else": {b("*.b", "q"), nil, true},
 	} {
-		r := &rebinding{to: test.to, there: topology.NewBindings(append(test.there, gone)...)}
+		r := &bindingChange{to: test.to, there: topology.NewBindings(append(test.there, gone)...)}
 		if got := r.needed([]topology.Binding{gone}); len(got) == 1 != test.want {
 			t.Errorf("%s: needed are %v", name, got)
 		}
@@ -328,7 +328,7 @@ func TestNeeded(t *testing.T) {
 		"others":            {there: []topology.Binding{other}},
 		"both":              {[]topology.Binding{gone}, []topology.Binding{marked}, true},
 	} {
-		r := &rebinding{to: marked, before: test.own, there: topology.NewBindings(test.there...)}
+		r := &bindingChange{to: marked, before: test.own, there: topology.NewBindings(test.there...)}
 		if got := r.wasThere(); got != test.want {
 			t.Errorf("%s: it was there: %t", name, got)
 		}
@@ -384,7 +384,7 @@ func TestNoteDamages(t *testing.T) {
 		"delivery exchange":  {before, before, without, nil, "1 damages came after the plan, gone: false"},
 		"another one before": {moved, before, without, nil, ""},
 	} {
-		o := Change{Before: test.before, After: before, Options: Options{Known: test.known}}.on(silent(t))
+		o := Change{Before: test.before, After: before, Options: Options{Known: test.known}}.topologyChange(silent(t))
 		o.noteDamages(test.read, found(test.there))
 		got := ""
 		for _, p := range o.problems {
@@ -396,7 +396,7 @@ func TestNoteDamages(t *testing.T) {
 		}
 	}
 	for want, there := range []topology.Topology{topology.New(), gone} {
-		o := Change{After: before, Options: Options{Adopt: true}}.on(silent(t))
+		o := Change{After: before, Options: Options{Adopt: true}}.topologyChange(silent(t))
 		if o.noteDamaged(found(there)); len(o.problems) != want {
 			t.Errorf("an adoption notes %v", o.problems)
 		}

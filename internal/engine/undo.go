@@ -31,7 +31,7 @@ func (r *Runner) undo(
 			continue
 		}
 		left, err := r.asFarAsPossible(ctx, phase.Steps)
-		undo.Done = append(undo.Done, plan.Without(phase.Steps, left)...)
+		undo.Done = append(undo.Done, plan.NotAmong(phase.Steps, left)...)
 		undo.leave(missing, left)
 		undo.Undo = cmp.Or(undo.Undo, err)
 		if err != nil && (!mayGoOn(err) || slices.ContainsFunc(phase.Steps, onlyLooks)) {
@@ -53,13 +53,13 @@ func (r *Runner) undo(
 func (r *Runner) goOn(
 	ctx context.Context, steps, finished []plan.Step, failure error,
 ) (done []plan.Step, err error) {
-	left, err := plan.Without(steps, finished), failure
+	left, err := plan.NotAmong(steps, finished), failure
 	if ctx.Err() != nil || mayGoOn(failure) {
 		ctx, cancel := withTimeToUndo(ctx)
 		defer cancel()
 		left, err = r.asFarAsPossible(ctx, left)
 	}
-	done = plan.Without(steps, left)
+	done = plan.NotAmong(steps, left)
 	if err == nil {
 		return done, nil
 	}
@@ -92,7 +92,7 @@ func (r *Runner) takeBack(ctx context.Context, undo *UndoError, steps []plan.Ste
 		exchange := step.Effect().Object
 		gone := slices.DeleteFunc(slices.Clone(undo.Done),
 			func(step plan.Step) bool { return !step.Effect().Makes || step.Effect().Object != exchange })
-		undo.Done, undo.Left = plan.Without(undo.Done, gone), append(gone, undo.Left...)
+		undo.Done, undo.Left = plan.NotAmong(undo.Done, gone), append(gone, undo.Left...)
 	}
 }
 
@@ -113,7 +113,7 @@ func (r *Runner) asFarAsPossible(ctx context.Context, steps []plan.Step) (left [
 	if err == nil {
 		return nil, nil
 	} else if !mayGoOn(err) {
-		return plan.Without(steps, done), err
+		return plan.NotAmong(steps, done), err
 	}
 	err = nil
 	for _, step := range steps {

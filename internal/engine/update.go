@@ -11,7 +11,7 @@ import (
 
 // update brings the broker from any state to the wanted topology. Exchanges and queues have the arguments and names
 // that they had before (see rebuild), and queues may come and go. An object that differs on the broker is recreated.
-func (o *operation) update(ctx context.Context) (result Result, err error) {
+func (o *topologyChange) update(ctx context.Context) (result Result, err error) {
 	found, err := o.after.readForRepair(ctx)
 	if err == nil {
 		err = o.check(ctx, found)

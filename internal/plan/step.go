@@ -369,8 +369,8 @@ func among(steps, list []Step) []Step {
 	return slices.DeleteFunc(slices.Clone(steps), func(step Step) bool { return !isListed[step.String()] })
 }
 
-// Without are those of the steps that are not in a list.
-func Without(steps, list []Step) []Step {
+// NotAmong are those of the steps that are not in a list.
+func NotAmong(steps, list []Step) []Step {
 	isListed := textsOf(list)
 	return slices.DeleteFunc(slices.Clone(steps), func(step Step) bool { return isListed[step.String()] })
 }
