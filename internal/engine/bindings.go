@@ -243,8 +243,8 @@ func existing(bindings []topology.Binding, there topology.Bindings) []topology.B
 
 // FindBindings lists what the exchanges of a destination have bound, and which of its own bindings are there. The first
 // of these is the one that the state names. If that is gone, the last takes its place: an update got further than it
-// could see. Otherwise all bindings with its mark are its own: an update may have been killed, also after it removed
-// all that the state has.
+// could see. Otherwise all bindings with its mark are its own: an update may have been killed. If nothing of the state
+// is there, none is its own: another state may have the mark, too.
 func FindBindings(ctx context.Context, vhost Reader, own []topology.Binding, mark string) (
 	there topology.Bindings, found []topology.Binding, err error,
 ) {
@@ -252,12 +252,16 @@ func FindBindings(ctx context.Context, vhost Reader, own []topology.Binding, mar
 		return nil, nil, err
 	}
 	found = existing(own, there)
-	if last := len(found) - 1; last >= 0 && found[0] != own[0] {
-		return there, slices.Insert(found[:last], 0, found[last]), nil
+	switch last := len(found) - 1; {
+	case last < 0:
+	case found[0] != own[0]:
+		found = slices.Insert(found[:last], 0, found[last])
+	default:
+		found = append(found, there.Where(func(b topology.Binding) bool {
+			return b.DestinationMark() == mark && !slices.Contains(found, b)
+		})...)
 	}
-	return there, append(found, there.Where(func(b topology.Binding) bool {
-		return b.DestinationMark() == mark && !slices.Contains(found, b)
-	})...), nil
+	return there, found, nil
 }
 
 // boundThere are all bindings of the exchanges that these bindings start from.

@@ -38,11 +38,12 @@ type Vhost interface {
 	Run(ctx context.Context, steps plan.Plan) (done []plan.Step, err error)
 	// Undo runs a plan without Run's preparation: what can be taken back is.
 	Undo(ctx context.Context, steps plan.Plan) error
-	// Close ends the AMQP connection that all its plans have, if there is one.
+	// Close ends the AMQP connection that all Runs have, if there is one.
 	Close()
 }
 
-// onBroker is a vhost of a broker. All its plans have one prover of empty queues.
+// onBroker is a vhost of a broker. All plans that it runs have one prover of empty queues. An undo has its own: it can
+// do without AMQP where the failure was that this has gone.
 type onBroker struct {
 	*rabbit.Vhost
 	target *target
@@ -59,7 +60,9 @@ func (v onBroker) Run(ctx context.Context, steps plan.Plan) (done []plan.Step, e
 }
 
 func (v onBroker) Undo(ctx context.Context, steps plan.Plan) error {
-	_, err := v.target.runner().Run(ctx, steps)
+	t := newTarget(v.Vhost)
+	defer t.prover.Close()
+	_, err := t.runner().Run(ctx, steps)
 	return err
 }
 
