@@ -12,8 +12,8 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// candidate is a cascade that a reading and one of its queues show, and what is there of its expansion. Only what is
-// around the cascade is missing, see complete. Base and names are those of the cascade, not of the reading.
+// candidate is a cascade that a reading and one of its queues show, and how much of its expansion is there. Only the
+// objects around the cascade are missing, see complete. Base and names are those of the cascade, not of the reading.
 type candidate struct {
 	delay.Cascade
 	*reading
@@ -167,7 +167,8 @@ func (r *reading) keys(c delay.Cascade) (lookahead int, strict bool) {
 	return lookahead, highest < r.Levels-1 || 2*strictKeys >= own
 }
 
-// compare expands the cascade, and counts what is there. The further arguments of its queues are those of most of them.
+// compare expands the cascade, and counts the objects that are there. The further arguments of its queues are those of
+// most of them.
 func (c *candidate) compare(places []place) {
 	c.expanded = c.Expand()
 	for _, h := range c.hops {

@@ -229,8 +229,8 @@ func nameLabelledRungs(all []rung, usual delay.Format) (rungNaming, error) {
 	return namings[0], nil
 }
 
-// namingsOf are those that a queue that is whole can have, first the usual one and then the likeliest: the label stands
-// rather at the end.
+// namingsOf are those that a queue that is whole can have. The usual one comes first, and then the likeliest: the label
+// stands rather at the end.
 func namingsOf(all []rung, usual delay.Format) (namings []rungNaming) {
 	formats := []delay.Format{usual}
 	for _, r := range all {
