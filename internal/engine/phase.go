@@ -8,7 +8,7 @@ import (
 )
 
 // phase is an attempt of which only the steps that had an effect count.
-func (r *Runner) phase(ctx context.Context, steps []plan.Step) (done []plan.Step, err error) {
+func (r *runner) phase(ctx context.Context, steps []plan.Step) (done []plan.Step, err error) {
 	done, _, err = r.attempt(ctx, steps)
 	return done, err
 }
@@ -16,7 +16,7 @@ func (r *Runner) phase(ctx context.Context, steps []plan.Step) (done []plan.Step
 // attempt runs steps at the same time, as many as there may be requests and as the broker can take. If one fails, those
 // that run are finished, and no other begins. If several fail, the error is that of the first. Done are the steps that
 // had an effect, or may have had one, and finished those that ended without an error.
-func (r *Runner) attempt(ctx context.Context, steps []plan.Step) (done, finished []plan.Step, err error) {
+func (r *runner) attempt(ctx context.Context, steps []plan.Step) (done, finished []plan.Step, err error) {
 	var (
 		mutex    sync.Mutex
 		workers  sync.WaitGroup

@@ -642,7 +642,7 @@ func TestSummaryOfRefusals(t *testing.T) {
 func TestFirstFailureCounts(t *testing.T) {
 	first, second := plan.DeleteExchange{Name: "first"}, plan.DeleteExchange{Name: "second"}
 	ended := make(chan struct{})
-	r := &Runner{parallel: func(context.Context, []plan.Step) int { return 2 },
+	r := &runner{parallel: func(context.Context, []plan.Step) int { return 2 },
 		do: func(_ context.Context, step plan.Step) (bool, error) {
 			if step == plan.Step(second) {
 				close(ended)

@@ -18,15 +18,15 @@ func Run(ctx context.Context, vhost *rabbit.Vhost, steps plan.Plan) (done []plan
 
 // RunOn runs a plan on a model of a broker, one step after the other. Do does a step there.
 func RunOn(ctx context.Context, do func(plan.Step) (changed bool, err error), steps plan.Plan) ([]plan.Step, error) {
-	r := &Runner{
+	r := &runner{
 		do:       func(_ context.Context, step plan.Step) (bool, error) { return do(step) },
 		parallel: func(context.Context, []plan.Step) int { return 1 },
 	}
 	return r.Run(ctx, steps)
 }
 
-// Runner runs plans.
-type Runner struct {
+// runner runs plans: on a broker, or on a model of one.
+type runner struct {
 	do func(context.Context, plan.Step) (changed bool, err error)
 	// parallel is how many of the steps may run at the same time.
 	parallel func(context.Context, []plan.Step) int
@@ -39,7 +39,7 @@ type Runner struct {
 // so with an error, too, unless all has been undone. A declaration that found its object there is not among them. The
 // error is a *rabbit.Error, a *drain.NotEmptyError or an *OwnerError. It may be an *UndoError or a *LeftOutError around
 // one of these, or Refusals.
-func (r *Runner) Run(ctx context.Context, steps plan.Plan) (done []plan.Step, err error) {
+func (r *runner) Run(ctx context.Context, steps plan.Plan) (done []plan.Step, err error) {
 	var refused recreations
 	for _, phase := range steps {
 		if refused.has(phase.Recreates) || refused.leaveOut(phase) {

@@ -22,8 +22,8 @@ type target struct {
 
 func newTarget(vhost *rabbit.Vhost) *target { return &target{vhost, drain.NewProver(vhost)} }
 
-func (t *target) runner() *Runner {
-	return &Runner{do: func(ctx context.Context, step plan.Step) (bool, error) { return step.Do(ctx, t) },
+func (t *target) runner() *runner {
+	return &runner{do: func(ctx context.Context, step plan.Step) (bool, error) { return step.Do(ctx, t) },
 		parallel: t.parallel}
 }
 

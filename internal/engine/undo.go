@@ -14,7 +14,7 @@ import (
 
 // undo takes back the steps that were done before a phase failed. It returns the failure with the steps that could not
 // be undone, and whether all have been.
-func (r *Runner) undo(
+func (r *runner) undo(
 	ctx context.Context, phase plan.Phase, done []plan.Step, failure error,
 ) (isUndone bool, err error) {
 	if phase.Undo == nil {
@@ -50,7 +50,7 @@ func (r *Runner) undo(
 
 // goOn does the steps of a phase that are not finished, as far as possible. It does not ask again where the broker is
 // away: the step that failed has waited for it.
-func (r *Runner) goOn(
+func (r *runner) goOn(
 	ctx context.Context, steps, finished []plan.Step, failure error,
 ) (done []plan.Step, err error) {
 	left, err := plan.NotAmong(steps, finished), failure
@@ -84,7 +84,7 @@ func (e *UndoError) leave(missing map[string]bool, steps []plan.Step) {
 }
 
 // takeBack deletes exchanges that an undo could not restore as they were.
-func (r *Runner) takeBack(ctx context.Context, undo *UndoError, steps []plan.Step) {
+func (r *runner) takeBack(ctx context.Context, undo *UndoError, steps []plan.Step) {
 	if _, err := r.phase(ctx, steps); err != nil {
 		return
 	}
@@ -108,7 +108,7 @@ func mayGoOn(err error) bool {
 
 // asFarAsPossible runs steps at the same time. Then it runs those that a failure has held up one by one, if the broker
 // still does what it can. Left are the steps that are not done, and the error is that of the first of them.
-func (r *Runner) asFarAsPossible(ctx context.Context, steps []plan.Step) (left []plan.Step, err error) {
+func (r *runner) asFarAsPossible(ctx context.Context, steps []plan.Step) (left []plan.Step, err error) {
 	done, err := r.phase(ctx, steps)
 	if err == nil {
 		return nil, nil

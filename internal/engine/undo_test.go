@@ -155,7 +155,7 @@ func TestGoOn(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		asks := 0
-		r := &Runner{parallel: func(context.Context, []plan.Step) int { return 1 },
+		r := &runner{parallel: func(context.Context, []plan.Step) int { return 1 },
 			do: func(ctx context.Context, _ plan.Step) (bool, error) {
 				if asks++; asks > 1 {
 					return true, ctx.Err()

@@ -34,7 +34,8 @@ type Reader interface {
 // Vhost is where one change is made: a vhost of a broker, or a model of one.
 type Vhost interface {
 	Reader
-	// Run runs a plan, see [Runner.Run]. Before anything is changed, it makes sure of what proofs of empty queues take.
+	// Run runs a plan, see that of the runner. Before anything is changed, it makes sure of what proofs of empty queues
+	// take.
 	Run(ctx context.Context, steps plan.Plan) (done []plan.Step, err error)
 	// Undo runs a plan without Run's preparation: what can be taken back is.
 	Undo(ctx context.Context, steps plan.Plan) error
