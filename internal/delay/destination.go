@@ -208,7 +208,7 @@ func (d Destination) takes(other Destination) bool {
 		return false
 	}
 	for i, word := range own {
-		_, isNumber := parseNumber(maxQueues, word)
+		_, isNumber := parseNumber(MaxQueues, word)
 		if at := before + i - levels; at >= 0 && words[at] != word || at < 0 && !isNumber {
 			return false
 		}

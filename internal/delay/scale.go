@@ -44,8 +44,8 @@ func (s Scale) TTL(level, number int) time.Duration { return time.Duration(numbe
 // What there can be of units.
 const (
 	maxUnits = 12
-	// maxQueues bounds the delay queues of a cascade with units.
-	maxQueues = 1024
+	// MaxQueues bounds the delay queues of a cascade with units.
+	MaxQueues = 1024
 	// DefaultMaxDelay is how far units reach, unless that is given.
 	DefaultMaxDelay = 30 * day
 )
@@ -85,7 +85,7 @@ func (s Scale) checkReach(maxDelay time.Duration) error {
 	if last := s.Resolution(); maxDelay < last {
 		return attributeError("max_delay", "is %s; give at least %s, the smallest of the units", maxDelay, last)
 	}
-	if queues := s.delayQueues(); queues > maxQueues {
+	if queues := s.delayQueues(); queues > MaxQueues {
 		largest := 0
 		for level := range s.Levels() {
 			if s.LargestNumber(level) > s.LargestNumber(largest) {
@@ -98,7 +98,7 @@ func (s Scale) checkReach(maxDelay time.Duration) error {
 		}
 		return attributeError("units", "take %d delay queues up to a max_delay of %s, %d of them for multiples of %s; "+
 			"there can be %d. %s. Or give a shorter max_delay", queues, maxDelay,
-			s.LargestNumber(largest), s.unitOf(largest), maxQueues, instead)
+			s.LargestNumber(largest), s.unitOf(largest), MaxQueues, instead)
 	}
 	return nil
 }
@@ -124,7 +124,7 @@ func (s Scale) withinQueues(maxDelay time.Duration) (best Scale, found bool) {
 		}
 	}
 	switch {
-	case best.delayQueues() <= maxQueues:
+	case best.delayQueues() <= MaxQueues:
 		return best, true
 	case len(best.Units) == len(s.Units):
 		return s, false

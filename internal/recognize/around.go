@@ -2,23 +2,29 @@ package recognize
 
 import (
 	"slices"
-	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // complete is the cascade that the candidate has turned out to be, with parking, delivery exchange and preset.
-func (c *candidate) complete() (delay.Cascade, error) {
+func (c *candidate) complete(lookahead int, strict bool) (delay.Cascade, error) {
+	agreed := c.agreed()
 	shows := c.objects.exchange(c.Exchange(c.Levels - 1))
 	if shows.Name == "" {
 		shows = c.objects.exchange(c.Exchange(c.highest())) // which has the same alternate exchange
 	}
 	name, parks := c.objects.nameByParking(shows)
-	given := delay.Config(c.Cascade)
-	given.Vhost, given.Name, given.ParkUnroutable = c.objects.vhost, name, parks
+	given := delay.Config{
+		Vhost: c.objects.vhost, Name: name, Units: c.Units, Base: agreed.base, Levels: c.Levels,
+		Resolution:   agreed.resolution,
+		ExchangeName: c.ExchangeName, QueueName: c.QueueName, DeliveryExchange: c.end(),
+		QueueType: agreed.queueType, QuorumOptions: agreed.QuorumOptions,
+		QueueArguments: delay.QueueArgumentsOf(c.objects.queue(c.queue(agreed.by[0]))),
+		Lookahead:      lookahead, StrictKeys: strict, ParkUnroutable: parks,
+	}
 	if !c.IsUniform() {
-		given.MaxDelay = c.reach()
+		given.MaxDelay = c.ttl(c.longest())
 	}
 	if !parks {
 		given.Name = given.DerivedName()
@@ -67,22 +73,6 @@ func withDelivery[T interface{ Expand() topology.Topology }](
 	return resolve(false)
 }
 
-// reach is how long messages wait in the longest of the queues that there are, with units. A queue may have lost its
-// binding.
-func (c *candidate) reach() time.Duration {
-	longest := c.MaxDelay
-	for level := range c.Levels {
-		next := place{level, c.Scale().LargestNumber(level) + 1}
-		for ; c.wait(next) > longest; next.number++ {
-			if _, wrong := c.shown(next); wrong != "" {
-				break
-			}
-			longest = c.wait(next)
-		}
-	}
-	return longest
-}
-
 // hasInternalLevels tells whether an exchange below the entry is internal.
 func (c *candidate) hasInternalLevels() bool {
 	return slices.ContainsFunc(exchangesOf(c.Cascade)[:c.Levels-1],
@@ -92,8 +82,9 @@ func (c *candidate) hasInternalLevels() bool {
 // preset is the cascade as that of a preset, in two cases. Its queues have other arguments than those of a cascade
 // that gives none, or it parks by an existing policy.
 func (c *candidate) preset(plain delay.Cascade) (delay.Cascade, bool) {
+	q := c.objects.queue(c.queue(c.agreed().by[0]))
 	for _, like := range plain.AsPresets() {
-		if !c.typical.Equal(like.Expand().Queues[c.typical.Name]) {
+		if !q.Equal(like.Expand().Queues[q.Name]) {
 			continue
 		}
 		if parking, parks := c.objects.parkingByPolicy(like); parks {

@@ -2,6 +2,7 @@ package recognize
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -48,23 +49,24 @@ const widestVerb = 99
 
 // numeralsIn are the places of a number in a name, the likeliest first. The letter is that of the verb.
 func numeralsIn(name string, number int, letter string) (numerals []numeral) {
-	digits := strconv.Itoa(number)
 	for end := len(name); end > 0; end-- {
-		before, is := strings.CutSuffix(name[:end], digits)
-		if !is {
+		if !strings.HasSuffix(name[:end], strconv.Itoa(number)) {
 			continue
 		}
-		padded := func(flag, padding string) {
-			for rest := len(strings.TrimRight(before, padding)); rest <= len(before); rest++ {
-				if width := end - rest; width > 1 && width <= widestVerb {
-					verb := fmt.Sprintf("%%%s%d%s", flag, width, letter)
-					numerals = append(numerals, numeral{before[:rest], verb, name[end:]})
-				}
+		written := func(verb string) (found []numeral) {
+			if before, ok := strings.CutSuffix(name[:end], fmt.Sprintf(verb, number)); ok {
+				found = append(found, numeral{before, verb, name[end:]})
 			}
+			return found
 		}
-		padded("0", "0")
-		numerals = append(numerals, numeral{before, "%" + letter, name[end:]})
-		padded("", " ")
+		padded := func(flag string) (all []numeral) {
+			for width, found := 2, []numeral{{}}; len(found) > 0 && width <= widestVerb; width++ {
+				found = written(fmt.Sprintf("%%%s%d%s", flag, width, letter))
+				all = append(found, all...)
+			}
+			return all
+		}
+		numerals = slices.Concat(numerals, padded("0"), written("%"+letter), padded(""))
 	}
 	return numerals
 }

@@ -180,9 +180,9 @@ func nameKeyedRungs(all []rung, usual delay.Format) (rungNaming, error) {
 		}
 		own.queues[r.label] = r.queue.Name
 	}
-	for _, n := range namingsOf(all, usual) {
-		if len(n.queues) == len(all) {
-			return n, nil
+	for _, format := range append([]delay.Format{usual}, labelFormats(all[0])...) {
+		if own.format == "" && len(nameAll(format, all).queues) == len(all) {
+			own.format = format
 		}
 	}
 	return own, nil
@@ -197,26 +197,39 @@ type rungNaming struct {
 
 // typical is the first queue that is whole and has the same arguments as most of these, apart from its time.
 func (n rungNaming) typical(all []rung) topology.Queue {
+	shows := func(q topology.Queue) string {
+		arguments := maps.Clone(q.Arguments)
+		delete(arguments, "x-message-ttl")
+		return arguments.JSON()
+	}
+	like := map[string]int{}
 	var whole []topology.Queue
 	for _, r := range all {
 		if r.whole && n.queues[r.label] == r.queue.Name {
 			whole = append(whole, r.queue)
+			like[shows(r.queue)]++
 		}
 	}
-	first, _ := mostAlike(whole, "x-message-ttl")
-	return first
+	return topRanked(whole, func(q topology.Queue) int { return like[shows(q)] })[0]
 }
 
 // nameLabelledRungs finds those with the usual names or, if there are none, with the format of most of them, and of
 // most that are whole. The others somebody else has bound.
 func nameLabelledRungs(all []rung, usual delay.Format) (rungNaming, error) {
-	namings := namingsOf(all, usual)
+	var namings []rungNaming
+	for _, r := range all {
+		for _, format := range labelFormats(r) {
+			if n := nameAll(format, all); n.whole > 0 {
+				namings = append(namings, n)
+			}
+		}
+	}
 	if len(namings) == 0 {
 		return rungNaming{}, notThis("no queue behind it has the x-message-ttl that its binding's key names, and an " +
 			"x-dead-letter-exchange")
 	}
-	if namings[0].format == usual {
-		return namings[0], nil
+	if i := slices.IndexFunc(namings, func(n rungNaming) bool { return n.format == usual }); i >= 0 {
+		return namings[i], nil
 	}
 	namings = topRanked(topRanked(namings, func(n rungNaming) int { return len(n.queues) }),
 		func(n rungNaming) int { return n.whole })
@@ -227,22 +240,6 @@ func nameLabelledRungs(all []rung, usual delay.Format) (rungNaming, error) {
 		}
 	}
 	return namings[0], nil
-}
-
-// namingsOf are those that a queue that is whole can have. The usual one comes first, and then the likeliest: the label
-// stands rather at the end.
-func namingsOf(all []rung, usual delay.Format) (namings []rungNaming) {
-	formats := []delay.Format{usual}
-	for _, r := range all {
-		formats = append(formats, textFormats(r.queue.Name, r.label)...)
-		formats = append(formats, delay.Format(delay.Escape(r.queue.Name)))
-	}
-	for _, format := range formats {
-		if n := nameAll(format, all); n.whole > 0 {
-			namings = append(namings, n)
-		}
-	}
-	return namings
 }
 
 // nameAll applies a format to all labels. Without a verb it is the name of a single queue, which has to be whole.
@@ -259,4 +256,9 @@ func nameAll(format delay.Format, all []rung) rungNaming {
 		n.queues[r.label] = r.queue.Name
 	}
 	return n
+}
+
+// labelFormats are the formats that give the queue its name, the likeliest first: the label stands rather at the end.
+func labelFormats(r rung) []delay.Format {
+	return append(textFormats(r.queue.Name, r.label), delay.Format(delay.Escape(r.queue.Name)))
 }

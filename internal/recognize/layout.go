@@ -33,6 +33,11 @@ func unitLayouts(entry string) (all []delay.Cascade) {
 	return all
 }
 
+// sameExchanges tells whether both call all exchanges alike.
+func sameExchanges(c, other delay.Cascade) bool {
+	return slices.Equal(exchangesOf(c), exchangesOf(other))
+}
+
 // exchangesOf are the names of all exchanges, that of the lowest level first.
 func exchangesOf(c delay.Cascade) []string {
 	names := make([]string, c.Levels)
@@ -42,10 +47,9 @@ func exchangesOf(c delay.Cascade) []string {
 	return names
 }
 
-// extended are the cascades that have so many levels above those of one. With units, these can be common units alone.
+// extended are the cascades that have so many common units above those of one.
 func extended(c delay.Cascade, above int) (all []delay.Cascade) {
-	if above == 0 || c.IsUniform() {
-		c.Levels += above
+	if above == 0 {
 		return []delay.Cascade{c}
 	}
 	for _, unit := range delay.CommonUnits() {

@@ -90,15 +90,11 @@ func (o *objects) checkEntry(name string) error {
 	return nil
 }
 
-// hop is one way on from the exchange of a level, by one of its bindings.
+// hop is one way on from the exchange of a level.
 type hop struct {
 	delay.Hop
-	topology.Binding
-	from int // the level
+	to string
 }
-
-// to is where a hop leads. The number of an exchange is 0, and the level of the delivery exchange is -1.
-func (h hop) to() place { return place{h.from - h.Zeros, h.Number} }
 
 // hops are the ways on from an exchange, and how many words they skip. That is what most of them say, since others may
 // have bound something beside; in doubt it is no entry.
@@ -109,7 +105,7 @@ func (o *objects) hops(exchange string) (hops []hop, above int) {
 		if !ok || b.Arguments != "" || (key.Number > 0) != (b.DestinationType == topology.ToQueue) {
 			continue
 		}
-		hops = append(hops, hop{Hop: key, Binding: b})
+		hops = append(hops, hop{key, b.Destination})
 		count[key.Above]++
 	}
 	for n := range count {

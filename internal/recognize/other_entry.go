@@ -68,10 +68,20 @@ func (o *objects) entryNear(name string) string {
 	if hops, _ := o.hops(name); len(hops) > 0 {
 		return o.entryAbove(name)
 	}
-	for _, like := range layouts(name) {
+	for _, like := range unitLayouts(name) {
 		for level := like.Levels - 2; level >= 0; level-- {
 			if entry := o.entryAbove(like.Exchange(level)); entry != "" {
 				return entry
+			}
+		}
+	}
+	for level := delay.MaxLevels - 1; level > 0; level-- {
+		formats := exchangeFormats(name, level)
+		for lower := level - 1; lower >= 0; lower-- {
+			for _, format := range formats {
+				if entry := o.entryAbove(format.Name(lower)); entry != "" {
+					return entry
+				}
 			}
 		}
 	}

@@ -4,15 +4,8 @@
 // Call Cascade or Ladder with an entry exchange, and Destination with a binding. Call NewInventory for all that a vhost
 // has. LeadsTo, Delays and LevelsOf tell where messages go. NewOnward follows them to a queue.
 //
-// A cascade is recognized in three steps, with the functions to read in brackets:
-//
-//  1. A reading is one way to read the names behind an entry: units or levels, and how exchanges and queues are called.
-//     Each reading follows the keys from the entry down. Those stay that most bindings agree with (readings, walk).
-//  2. Each queue shows base, resolution and type. With a reading and a delivery exchange, that is a candidate: a whole
-//     cascade (candidates, shown). The further arguments are those of most queues.
-//  3. Each candidate is expanded, and compared with the bindings and queues that are there (compare). The one of which
-//     most are there is taken (likeliest). If there are two such that differ, that is an error (mistakable).
-//
+// The keys of the bindings give the number of levels, the queues give times and arguments, and names give their format
+// alone. Each way to read the names is a candidate, and the one is taken that most bindings and queues agree with.
 // Missing and damaged objects do no harm as long as the rest determines them: the result expands to the cascade as it
 // should be.
 //
@@ -29,9 +22,9 @@ import (
 
 // Cascade is the one behind the entry exchange. The entry of something else is an OtherEntryError.
 //
-// For full lookahead it reads the entry, its bindings, two queues, the delivery and the alternate exchange. It also
-// looks for internal exchanges. With less, it reads the bindings of every exchange on the way, too, but for those of
-// the delivery exchange. Where objects are missing or differ, it reads more queues, up to all of them.
+// For full lookahead it reads the entry, its bindings, two or three queues, the delivery and the alternate exchange. It
+// also looks for internal exchanges. With less, it reads the bindings of every exchange on the way, too, but for those
+// of the delivery exchange.
 func Cascade(ctx context.Context, look Lookup, vhost, entry string) (delay.Cascade, error) {
 	o := newObjects(ctx, look, vhost)
 	if delay.IsDefaultExchange(entry) {

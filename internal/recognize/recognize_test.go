@@ -431,6 +431,43 @@ func TestRecognizeErrors(t *testing.T) {
 	}
 }
 
+// The name of an exchange ends like units by chance, hours and milliseconds. Such a cascade would have 3.6 million
+// queues, and nobody looks for them.
+func TestRecognizeUnitsByChance(t *testing.T) {
+	there := topology.New()
+	there.Exchanges["fresh.msgs"] = topology.Exchange{Name: "fresh.msgs", Type: "topic", Durable: true}
+	there.Queues["keep-1h"] = topology.Queue{Name: "keep-1h", Durable: true, Arguments: topology.Arguments{
+		"x-queue-type": "quorum", "x-message-ttl": int64(3600000), "x-dead-letter-exchange": "fresmsgs"}}
+	there.Bindings.Add(topology.Binding{Source: "fresh.msgs", RoutingKey: "1.#", DestinationType: topology.ToQueue,
+		Destination: "keep-1h"})
+	b := holding(t, there)
+	for _, named := range layouts("fresh.msgs") {
+		for _, c := range newObjects(t.Context(), b, "/").candidates(named) {
+			if len(c.places) > delay.MaxQueues+delay.MaxLevels {
+				t.Fatalf("with the units %v, it looks for %d queues", c.Units, len(c.places))
+			}
+		}
+	}
+	if got, err := Cascade(t.Context(), b, "/", "fresh.msgs"); err == nil {
+		t.Errorf("it is %+v", got)
+	}
+}
+
+// Other numbers in the names of queues are no digits.
+func TestRecognizeNumbersInNames(t *testing.T) {
+	for _, format := range []delay.Format{"t.delay-%02d.v1", "t.delay-%02d-1", "t.delay-%02ddc1"} {
+		for levels := range 3 {
+			c := delay.Config{Name: "t", Levels: levels + 1, QueueName: format, CreateDeliveryExchange: true}
+			b := declared(t, c)
+			got, err := Cascade(t.Context(), b, "/", b.there.Entry)
+			if err != nil {
+				t.Fatal(err)
+			}
+			expandsTo(t, got, c)
+		}
+	}
+}
+
 // An exchange that is no entry of a cascade is refused with the name of the one that is, where there is one.
 func TestRecognizeNamesTheEntry(t *testing.T) {
 	full := delay.Config{Name: "m", Levels: 5, StrictKeys: true, ParkUnroutable: true, CreateDeliveryExchange: true}
