@@ -4,8 +4,9 @@
 // Call Cascade or Ladder with an entry exchange, and Destination with a binding. Call NewInventory for all that a vhost
 // has. LeadsTo, Delays and LevelsOf tell where messages go. NewOnward follows them to a queue.
 //
-// The keys of the bindings give the number of levels, the queues give times and arguments, and names give their format
-// alone. Each way to read the names is a candidate, and the one is taken that most bindings and queues agree with.
+// Of a cascade, the name of the entry gives units or a number of levels. Each way to read that name is a candidate, and
+// the one is taken that most bindings and queues agree with. The queues give times and arguments. The entry of a ladder
+// may have any name: its keys and queues give the delays.
 // Missing and damaged objects do no harm as long as the rest determines them: the result expands to the cascade as it
 // should be.
 //

@@ -19,8 +19,8 @@ import (
 )
 
 // The model of hand-overs: two addresses of a state, which may have the ladders x and y, on a broker in memory. It
-// goes through all states that plans, applies, failures and moves lead to, until no new one comes. The ledger
-// and the engine are the real ones.
+// goes through the states that plans, applies, failures and moves lead to, up to a number. The ledger and the engine are
+// the real ones.
 
 // held is a ladder in a state: its name, the owner's mark, and the address of the ledger. The name is empty for none.
 type held struct{ name, owner, id string }
@@ -444,7 +444,7 @@ func newHandovers(t *testing.T, delivery string) *handovers {
 // were there before and are its own.
 //
 // The random lifecycle draws some hundred ways, of three resources and on a broker, and says more about each. This
-// model goes all ways of its small world: each configuration, order and failing step, from each state that it reaches.
+// model goes all ways from each state that it visits: each configuration, order and failing step.
 //
 // With MODELS=all, the search does not stop before 5,000 worlds.
 func TestHandovers(t *testing.T) {
