@@ -50,19 +50,29 @@ func (o *topologyChange) rebuild(ctx context.Context) (Result, error) {
 // readBound adds the bindings of others to objects that are to be torn down.
 func (o *topologyChange) readBound(ctx context.Context, found *rabbit.State) error {
 	before := o.before.wanted
-	there := found.Part(before)
-	exchanges := o.before.wanted.Owned(there.Exchanges)
-	if plan.RebuildsDelivery(before, o.after.wanted, found.Topology) {
-		exchanges = append(exchanges, o.after.wanted.Delivery)
-		bindings, err := o.after.vhost.BindingsFrom(ctx, o.after.wanted.Delivery)
-		if err != nil {
-			return err
-		}
-		maps.Copy(found.Bindings, topology.NewBindings(bindings...))
-	}
-	inbound, err := o.after.vhost.Inbound(ctx, exchanges, slices.Collect(maps.Keys(there.Queues)))
-	maps.Copy(found.Bindings, inbound)
+	delivery := plan.RebuildsDelivery(before, o.after.wanted, found.Topology)
+	bound, err := readBound(ctx, o.after.vhost, found.Part(before), delivery)
+	maps.Copy(found.Bindings, bound)
 	return err
+}
+
+// readBound are the bindings that lead to objects of a topology, and with delivery also those to and from its delivery
+// exchange.
+func readBound(ctx context.Context, vhost Reader, of topology.Topology, delivery bool) (topology.Bindings, error) {
+	exchanges := of.Owned(of.Exchanges)
+	var from []topology.Binding
+	if delivery {
+		var err error
+		exchanges = append(exchanges, of.Delivery)
+		if from, err = vhost.BindingsFrom(ctx, of.Delivery); err != nil {
+			return nil, err
+		}
+	}
+	bound, err := vhost.Inbound(ctx, exchanges, slices.Collect(maps.Keys(of.Queues)))
+	if err == nil {
+		maps.Copy(bound, topology.NewBindings(from...))
+	}
+	return bound, err
 }
 
 // brokenOff is what a rebuild has come to that failed. Done are the steps that may have had an effect.

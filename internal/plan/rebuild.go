@@ -23,11 +23,14 @@ import (
 // new entry is open nothing is undone. What can be bound of others' exchanges to the entry is bound then.
 func Rebuild(before, after, actual topology.Topology, guard Guard) Plan {
 	t := newTeardown(partToRebuild(before, after), actual)
+	recreated := RebuildsDelivery(before, after, actual)
+	if guard.Drain > 0 {
+		t.afterWait = []Step{t.verifyBound(recreated)}
+	}
 	removal := t.removal(guard)
 	left := afterRemoval(t.actual, removal.Steps())
 	wanted := after
 	wanted.Bindings = maps.Clone(after.Bindings)
-	recreated := RebuildsDelivery(before, after, actual)
 	var build Plan
 	if recreated {
 		touching := left.Bindings.Where(func(b topology.Binding) bool { return touches(b, after.Delivery) })

@@ -14,6 +14,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan/plantest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology/topologytest"
 )
@@ -465,4 +466,62 @@ func TestRebuildLosesNoBinding(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What others bind and unbind while a rebuild waits for empty queues is neither lost nor made again. The rebuild brings
+// back the entry and fails.
+func TestRebuildSeesWhatChangedWhileItWaited(t *testing.T) {
+	feeds := topologytest.ToExchange(plantest.Feed, "lowest.#", "t.delay-00")
+	delivers := topologytest.ToQueue("t", "#", plantest.Application)
+	makes := func(b topology.Binding) func(*plantest.Broker) {
+		return func(on *plantest.Broker) { on.Bindings.Add(b) }
+	}
+	removes := func(b topology.Binding) func(*plantest.Broker) {
+		return func(on *plantest.Broker) { delete(on.Bindings, b) }
+	}
+	for name, is := range map[string]struct {
+		recreates bool // the delivery exchange
+		change    func(*plantest.Broker)
+		says      string // empty for no failure
+	}{
+		"nothing":                         {true, func(*plantest.Broker) {}, ""},
+		"a binding to an exchange":        {false, makes(topologytest.ToExchange(plantest.Feed, "a", "t.delay-00")), "made "},
+		"a binding to a queue":            {false, makes(topologytest.ToQueue(plantest.Feed, "a", "t.delay-01")), "made "},
+		"none to an exchange any more":    {false, removes(feeds), "removed "},
+		"a binding elsewhere":             {false, makes(topologytest.ToQueue(plantest.Feed, "a", plantest.Audit)), ""},
+		"another delivery":                {true, makes(topologytest.ToQueue("t", "a", plantest.Audit)), "made "},
+		"another feed of the delivery":    {true, makes(topologytest.ToExchange(plantest.Feed, "a", "t")), "made "},
+		"no delivery any more":            {true, removes(delivers), "removed "},
+		"another, and the exchange stays": {false, makes(topologytest.ToQueue("t", "a", plantest.Audit)), ""},
+		"none, and the exchange stays":    {false, removes(delivers), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := delay.Config{Name: "t", Levels: 2, DeliveryExchange: "t", CreateDeliveryExchange: true}
+			before := plantest.Expand(t, c)
+			c.QueueName, c.ParkUnroutable = "t.wait-%d", is.recreates
+			r := rebuilt{before, plantest.Expand(t, c), plantest.Deployed(t, before)}
+			b := r.broker
+			want := b.Snapshot()
+			b.Before = func(step plan.Step) error {
+				if step.Effect().Waits {
+					is.change(b)
+					changed := plantest.NewBroker(want)
+					is.change(changed)
+					want = changed.Snapshot()
+				}
+				return nil
+			}
+			err := b.Run(b.Rebuild(before, r.after, plan.Guard{Drain: time.Minute}))
+			if is.says == "" {
+				if err != nil || !r.isOpen() {
+					t.Fatalf("got %v", err)
+				}
+				return
+			}
+			if !rabbit.IsKind(err, rabbit.InUse) || !strings.Contains(err.Error(), is.says+"exchange ") {
+				t.Errorf("got %v", err)
+			}
+			plantest.Same(t, b.Snapshot(), want, "afterwards")
+		})
+	}
 }

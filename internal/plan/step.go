@@ -94,6 +94,7 @@ type Target interface {
 	AwaitDurable(ctx context.Context, step AwaitDurable) error
 	VerifyAllowed(ctx context.Context, step VerifyAllowed) error
 	VerifyAlone(ctx context.Context, step VerifyAlone) error
+	VerifyBound(ctx context.Context, step VerifyBound) error
 	VerifyEmpty(ctx context.Context, step VerifyEmpty) error
 	VerifyOwner(ctx context.Context, step VerifyOwner) error
 }
@@ -299,6 +300,39 @@ func (s VerifyAlone) Do(ctx context.Context, on Target) (bool, error) {
 
 // Effect is none.
 func (VerifyAlone) Effect() Effect { return Effect{} }
+
+// VerifyBound fails if others have made or removed bindings since the plan was made, while something was waited for.
+// It looks at those that lead to objects of a topology, and with Delivery also at those to and from its delivery
+// exchange.
+type VerifyBound struct {
+	Of       topology.Topology
+	Delivery bool
+}
+
+func (s VerifyBound) String() string {
+	return "verify that the bindings of other applications are the same as before"
+}
+
+// Do looks at the bindings.
+func (s VerifyBound) Do(ctx context.Context, on Target) (bool, error) {
+	return false, on.VerifyBound(ctx, s)
+}
+
+// Effect is none.
+func (VerifyBound) Effect() Effect { return Effect{} }
+
+// Changed are the bindings of others that have been made and removed, by those that are there.
+func (s VerifyBound) Changed(there topology.Bindings) (made, removed []topology.Binding) {
+	counts := func(b topology.Binding) bool {
+		if touches(b, s.Of.Delivery) {
+			return s.Delivery && !s.Of.OwnsBinding(b)
+		}
+		return s.Of.Takes(b) && !s.Of.OwnsBinding(b)
+	}
+	made = there.Where(func(b topology.Binding) bool { return counts(b) && !s.Of.Bindings.Has(b) })
+	removed = s.Of.Bindings.Where(func(b topology.Binding) bool { return counts(b) && !there.Has(b) })
+	return made, removed
+}
 
 // VerifyEmpty fails if one of the queues holds messages. The order is that in which messages move from queue to queue,
 // so that none is overlooked because it moves meanwhile.

@@ -78,7 +78,7 @@ func (t teardown) removal(guard Guard) Plan {
 	var removal Plan
 	for _, s := range t.stages() {
 		removal = removal.then(s.close...).then(t.verify(s.closed, VerifyEmpty{Wait: guard.Drain})...).
-			then(t.verifyOwner()...)
+			then(slices.Concat(t.verifyOwner(), t.afterWait)...)
 	}
 	removal = removal.
 		then(t.cutOff...).
@@ -117,6 +117,8 @@ type teardown struct {
 	close, cutOff []Step
 	// into are the bindings to close in the place of the entry of a part.
 	into []topology.Binding
+	// afterWait looks for what has changed while the queues ran empty.
+	afterWait []Step
 	// levels, alternate and policies delete the exchanges below the entry, the alternate ones, and the policies.
 	levels, alternate, policies []Step
 	// delays are in the direction in which messages move.
@@ -223,6 +225,14 @@ func (t teardown) verifyOwner() []Step {
 		return nil
 	}
 	return []Step{VerifyOwner{t.desired}}
+}
+
+// verifyBound makes sure, once the entry is closed, that the bindings of others are those that the plan knows.
+func (t teardown) verifyBound(delivery bool) Step {
+	of := afterRemoval(t.actual, t.close)
+	maps.DeleteFunc(of.Exchanges, func(name string, _ topology.Exchange) bool { return !t.desired.Has(name) })
+	maps.DeleteFunc(of.Queues, func(name string, _ topology.Queue) bool { _, has := t.desired.Queues[name]; return !has })
+	return VerifyBound{of, delivery}
 }
 
 // undoable gives each phase an undo that restores the removed objects.

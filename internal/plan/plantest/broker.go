@@ -284,6 +284,11 @@ func (b *Broker) VerifyAlone(_ context.Context, s plan.VerifyAlone) error {
 	return nil
 }
 
+// VerifyBound looks at the bindings of others.
+func (b *Broker) VerifyBound(_ context.Context, s plan.VerifyBound) error {
+	return engine.BoundMeanwhile("/", s, b.Bindings)
+}
+
 // VerifyEmpty looks for messages, and lets delay queues run empty if there is time for that.
 func (b *Broker) VerifyEmpty(_ context.Context, s plan.VerifyEmpty) error {
 	for _, q := range s.Queues {
