@@ -371,6 +371,30 @@ func TestRebuildMeetsANewBinding(t *testing.T) {
 	r.Eventually("the late queue gets its message", func() bool { return r.Depth("late") == 1 })
 }
 
+// An application binds its exchange below the entry while a rebuild waits for empty queues. The rebuild is undone and
+// says so, and the message on its way arrives. The next one goes through, and the binding is still there.
+func TestRebuildMeetsANewBindingAfterItsWait(t *testing.T) {
+	t.Parallel()
+	r := newRebuilt(t, ofQueues{"quorum", false}, time.Second)
+	before := r.Objects()
+	due := r.send("feed", 6)
+	given := r.given.With(harness.Attributes{"max_length": 1000, "drain_timeout": "1m"})
+	todo, outcome := r.Plan(t.Context(), given), make(chan string, 1)
+	go func() { outcome <- harness.ErrorText(r.Apply(t.Context(), todo)) }()
+	r.Eventually("the entry is closed", func() bool { return !r.Objects().Has(r.entry()) })
+	r.Bind("feed", "late.#", "exchange", r.exchange(0))
+	late := topologytest.ToExchange("feed", "late.#", r.exchange(0))
+	harness.MustSay(t, "the error", <-outcome, "other applications have made "+late.Describe(), "Apply again")
+	before.Bind(late)
+	r.MustHold(before)
+	r.inTime(1, due)
+	r.MustApply(given)
+	if !r.Objects().Bindings.Has(late) {
+		t.Error("the rebuild lost the binding")
+	}
+	r.MustBeSettled(given)
+}
+
 // A rebuild may not bind to the new entry what others had bound to the old one. It does all else, and names that
 // binding: no later plan knows of it.
 func TestRebuildNamesWhatItCannotBind(t *testing.T) {

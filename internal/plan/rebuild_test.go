@@ -473,6 +473,7 @@ func TestRebuildLosesNoBinding(t *testing.T) {
 func TestRebuildSeesWhatChangedWhileItWaited(t *testing.T) {
 	feeds := topologytest.ToExchange(plantest.Feed, "lowest.#", "t.delay-00")
 	delivers := topologytest.ToQueue("t", "#", plantest.Application)
+	toExchange, toQueue := topologytest.ToExchange, topologytest.ToQueue
 	makes := func(b topology.Binding) func(*plantest.Broker) {
 		return func(on *plantest.Broker) { on.Bindings.Add(b) }
 	}
@@ -485,15 +486,15 @@ func TestRebuildSeesWhatChangedWhileItWaited(t *testing.T) {
 		says      string // empty for no failure
 	}{
 		"nothing":                         {true, func(*plantest.Broker) {}, ""},
-		"a binding to an exchange":        {false, makes(topologytest.ToExchange(plantest.Feed, "a", "t.delay-00")), "made "},
-		"a binding to a queue":            {false, makes(topologytest.ToQueue(plantest.Feed, "a", "t.delay-01")), "made "},
-		"none to an exchange any more":    {false, removes(feeds), "removed "},
-		"a binding elsewhere":             {false, makes(topologytest.ToQueue(plantest.Feed, "a", plantest.Audit)), ""},
-		"another delivery":                {true, makes(topologytest.ToQueue("t", "a", plantest.Audit)), "made "},
-		"another feed of the delivery":    {true, makes(topologytest.ToExchange(plantest.Feed, "a", "t")), "made "},
-		"no delivery any more":            {true, removes(delivers), "removed "},
-		"another, and the exchange stays": {false, makes(topologytest.ToQueue("t", "a", plantest.Audit)), ""},
-		"none, and the exchange stays":    {false, removes(delivers), ""},
+		"one to an exchange":              {false, makes(toExchange(plantest.Feed, "a", "t.delay-00")), "made "},
+		"one to a queue":                  {false, makes(toQueue(plantest.Feed, "a", "t.delay-01")), "made "},
+		"none to an exchange":             {false, removes(feeds), "removed "},
+		"one elsewhere":                   {false, makes(toQueue(plantest.Feed, "a", plantest.Audit)), ""},
+		"one from the delivery exchange":  {true, makes(toQueue("t", "a", plantest.Audit)), "made "},
+		"one to the delivery exchange":    {true, makes(toExchange(plantest.Feed, "a", "t")), "made "},
+		"none from the delivery exchange": {true, removes(delivers), "removed "},
+		"one from it, and it stays":       {false, makes(toQueue("t", "a", plantest.Audit)), ""},
+		"none from it, and it stays":      {false, removes(delivers), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := delay.Config{Name: "t", Levels: 2, DeliveryExchange: "t", CreateDeliveryExchange: true}

@@ -231,7 +231,10 @@ func (t teardown) verifyOwner() []Step {
 func (t teardown) verifyBound(delivery bool) Step {
 	of := afterRemoval(t.actual, t.close)
 	maps.DeleteFunc(of.Exchanges, func(name string, _ topology.Exchange) bool { return !t.desired.Has(name) })
-	maps.DeleteFunc(of.Queues, func(name string, _ topology.Queue) bool { _, has := t.desired.Queues[name]; return !has })
+	maps.DeleteFunc(of.Queues, func(name string, _ topology.Queue) bool {
+		_, has := t.desired.Queues[name]
+		return !has
+	})
 	return VerifyBound{of, delivery}
 }
 
