@@ -371,28 +371,44 @@ func TestRebuildMeetsANewBinding(t *testing.T) {
 	r.Eventually("the late queue gets its message", func() bool { return r.Depth("late") == 1 })
 }
 
-// An application binds its exchange below the entry while a rebuild waits for empty queues. The rebuild is undone and
-// says so, and the message on its way arrives. The next one goes through, and the binding is still there.
+// An application binds something while a rebuild waits for empty queues. That is its exchange, below the entry, or its
+// queue, where the delivery exchange is to be recreated. The rebuild is undone and says so, and the message on its way
+// arrives. The next one goes through, and the binding is still there.
 func TestRebuildMeetsANewBindingAfterItsWait(t *testing.T) {
 	t.Parallel()
-	r := newRebuilt(t, ofQueues{"quorum", false}, time.Second)
-	before := r.Objects()
-	due := r.send("feed", 6)
-	given := r.given.With(harness.Attributes{"max_length": 1000, "drain_timeout": "1m"})
-	todo, outcome := r.Plan(t.Context(), given), make(chan string, 1)
-	go func() { outcome <- harness.ErrorText(r.Apply(t.Context(), todo)) }()
-	r.Eventually("the entry is closed", func() bool { return !r.Objects().Has(r.entry()) })
-	r.Bind("feed", "late.#", "exchange", r.exchange(0))
-	late := topologytest.ToExchange("feed", "late.#", r.exchange(0))
-	harness.MustSay(t, "the error", <-outcome, "other applications have made "+late.Describe(), "Apply again")
-	before.Bind(late)
-	r.MustHold(before)
-	r.inTime(1, due)
-	r.MustApply(given)
-	if !r.Objects().Bindings.Has(late) {
-		t.Error("the rebuild lost the binding")
+	for name, is := range map[string]struct {
+		change harness.Attributes
+		late   func(r *rebuilt) topology.Binding
+	}{
+		"below the entry": {harness.Attributes{"max_length": 1000}, func(r *rebuilt) topology.Binding {
+			return topologytest.ToExchange("feed", "late.#", r.exchange(0))
+		}},
+		"behind the cascade": {harness.Attributes{"park_unroutable": false}, func(*rebuilt) topology.Binding {
+			return topologytest.ToQueue("t.delivery", "late.#", "application")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRebuilt(t, ofQueues{"quorum", false}, time.Second)
+			before, late := r.Objects(), is.late(r)
+			due := r.send("feed", 6)
+			given := r.given.With(is.change).With(harness.Attributes{"drain_timeout": "1m"})
+			todo, outcome := r.Plan(t.Context(), given), make(chan string, 1)
+			go func() { outcome <- harness.ErrorText(r.Apply(t.Context(), todo)) }()
+			r.Eventually("the entry is closed", func() bool { return !r.Objects().Has(r.entry()) })
+			r.Bind(late.Source, late.RoutingKey, string(late.DestinationType), late.Destination)
+			harness.MustSay(t, "the error", <-outcome, "Bindings have changed meanwhile", "made from "+late.Describe(),
+				"All is as it was before, and exchange", "Apply again.")
+			before.Bind(late)
+			r.MustHold(before)
+			r.inTime(1, due)
+			r.MustApply(given)
+			if !r.Objects().Bindings.Has(late) {
+				t.Error("the rebuild lost the binding")
+			}
+			r.MustBeSettled(given)
+		})
 	}
-	r.MustBeSettled(given)
 }
 
 // A rebuild may not bind to the new entry what others had bound to the old one. It does all else, and names that

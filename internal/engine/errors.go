@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -107,6 +109,35 @@ type OwnerError struct {
 }
 
 func (e *OwnerError) Error() string { return "another resource owns it" }
+
+// BoundError is for bindings of others that came and went while a rebuild waited for empty queues.
+type BoundError struct{ Made, Removed []topology.Binding }
+
+// NewBoundError is that of a look at bindings, nil if they are the same as before.
+func NewBoundError(s plan.VerifyBound, there topology.Bindings) error {
+	made, removed := s.Changed(there)
+	if len(made)+len(removed) == 0 {
+		return nil
+	}
+	return &BoundError{made, removed}
+}
+
+func (e *BoundError) Error() string {
+	var changes []string
+	for _, b := range e.Made {
+		changes = append(changes, "made from "+b.Plain().Describe())
+	}
+	for _, b := range e.Removed {
+		changes = append(changes, "removed from "+b.Plain().Describe())
+	}
+	return "bindings have changed while queues ran empty: " + strings.Join(changes, ", ")
+}
+
+// Summary is the error in a few words.
+func (e *BoundError) Summary() string { return "Bindings have changed meanwhile" }
+
+// Detail is the error with all that is known.
+func (e *BoundError) Detail() string { return rabbit.Sentence(e.Error()) }
 
 // ReachedError is for objects to be adopted that messages reach from the entry of another owner, as well.
 type ReachedError struct {

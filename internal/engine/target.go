@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/drain"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -141,24 +139,7 @@ func (t *target) VerifyBound(ctx context.Context, s plan.VerifyBound) error {
 	if err != nil {
 		return err
 	}
-	return BoundMeanwhile(t.vhost.Name(), s, there)
-}
-
-// BoundMeanwhile is the error of a look at bindings, nil if they are the same as before.
-func BoundMeanwhile(vhost string, s plan.VerifyBound, there topology.Bindings) error {
-	made, removed := s.Changed(there)
-	if len(made)+len(removed) == 0 {
-		return nil
-	}
-	var changes []string
-	for what, bindings := range map[string][]topology.Binding{"made": made, "removed": removed} {
-		if len(bindings) > 0 {
-			changes = append(changes, what+" "+plaintext.Join(bindings, ", ", topology.Binding.Describe))
-		}
-	}
-	slices.Sort(changes)
-	return &rabbit.Error{Kind: rabbit.InUse, Op: fmt.Sprintf("%s in vhost %q", s, vhost),
-		Reason: "other applications have " + strings.Join(changes, ", and "), Hint: "apply again"}
+	return NewBoundError(s, there)
 }
 
 // VerifyOwner looks for the marks of others on the entry.

@@ -324,10 +324,8 @@ func (VerifyBound) Effect() Effect { return Effect{} }
 // Changed are the bindings of others that have been made and removed, by those that are there.
 func (s VerifyBound) Changed(there topology.Bindings) (made, removed []topology.Binding) {
 	counts := func(b topology.Binding) bool {
-		if touches(b, s.Of.Delivery) {
-			return s.Delivery && !s.Of.OwnsBinding(b)
-		}
-		return s.Of.Takes(b) && !s.Of.OwnsBinding(b)
+		leadsIn := s.Of.Takes(b) && !b.LeadsTo(topology.ToExchange, s.Of.Delivery)
+		return !s.Of.OwnsBinding(b) && (leadsIn || s.Delivery && touches(b, s.Of.Delivery))
 	}
 	made = there.Where(func(b topology.Binding) bool { return counts(b) && !s.Of.Bindings.Has(b) })
 	removed = s.Of.Bindings.Where(func(b topology.Binding) bool { return counts(b) && !there.Has(b) })

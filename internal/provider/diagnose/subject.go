@@ -321,6 +321,7 @@ func (s Subject) notRemoved(verb string, err *engine.NotRemovedError) diag.Diagn
 	var notEmpty *drain.NotEmptyError
 	var undo *engine.UndoError
 	var left *engine.LeftError
+	var bound *engine.BoundError
 	if verb == "update" && !err.Of.IsWhole() {
 		verb = "change"
 	}
@@ -342,6 +343,9 @@ func (s Subject) notRemoved(verb string, err *engine.NotRemovedError) diag.Diagn
 		return withMore(failure, "Exchange %q, the entry, is open.", s.Desired.Entry)
 	case errors.As(err, &notEmpty):
 		return s.holdsMessages(verb, notEmpty, err.Of)
+	case errors.As(err, &bound):
+		return withMore(failure, "All is as it was before, and exchange %q, the entry, is open. Apply again.",
+			s.Desired.Entry)
 	case verb == "update": // of a rebuild, whose new entry may be open
 		return failure
 	case s.Options.Guard.Force && err.Begun:
