@@ -19,8 +19,8 @@ import (
 )
 
 // The model of hand-overs: two addresses of a state, which may have the ladders x and y, on a broker in memory. It
-// goes through the states that plans, applies, failures and moves lead to, up to a number. The ledger and the engine are
-// the real ones.
+// goes through the states that plans, applies, failures and moves lead to, up to a number. The ledger and the engine
+// are the real ones.
 
 // held is a ladder in a state: its name, the owner's mark, and the address of the ledger. The name is empty for none.
 type held struct{ name, owner, id string }

@@ -49,10 +49,10 @@ func ListResources() []func() list.ListResource {
 const cascadesDescription = "Finds the delay cascades of a virtual host or of the whole broker, for `terraform " +
 	"query`, whoever declared them. The query also writes `resource` and `import` blocks for them. Needs Terraform " +
 	"1.14 or later.\n\n" +
-	"The query recognizes a cascade by the name and keys of its entry exchange and the objects behind the entry, as an " +
-	"import does. Damage does not hide a cascade as long as the keys still show its form. The query does not find a " +
-	"cascade whose entry is gone or leads nowhere. An import by identity still works if the exchange below the entry " +
-	"proves the cascade."
+	"The query recognizes a cascade by the name and keys of its entry exchange and the objects behind the entry, as " +
+	"an import does. Damage does not hide a cascade as long as the keys still show its form. The query does not find " +
+	"a cascade whose entry is gone or leads nowhere. An import by identity still works if the exchange below the " +
+	"entry proves the cascade."
 
 const laddersDescription = "Finds the ladders of a virtual host or of the whole broker, for `terraform query`, " +
 	"whoever declared them. The query also writes `resource` and `import` blocks for them. Needs Terraform 1.14 or " +

@@ -184,8 +184,8 @@ var cascadeAttributes = []attribute.Attribute[delay.Config]{
 		Name: "resolution", Decided: true, From: []string{"form"}, CheckedBy: scaleBy, Alters: true,
 		Field: attribute.Duration(func(c *delay.Config) *time.Duration { return &c.Resolution }),
 		Doc: "Step of all delays and shortest TTL of the uniform form, `1ms` or a multiple of it. Default: `1s` with " +
-			"`levels` or `base`, none with units, whose last unit is the resolution. A change rebuilds the cascade, and " +
-			"replaces it if the entry exchange gets another name.",
+			"`levels` or `base`, none with units, whose last unit is the resolution. A change rebuilds the cascade, " +
+			"and replaces it if the entry exchange gets another name.",
 	},
 	{
 		Name: "units", Decided: true, From: []string{"form", "base", "resolution"}, CheckedBy: scaleBy, Alters: true,

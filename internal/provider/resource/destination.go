@@ -48,8 +48,8 @@ var destinations = &kind[delay.Destination]{
 		"then both get messages, and the same queue gets each message once.\n\n" +
 		"The provider binds a queue at once, even a queue that the same apply has made. Messages of the first five " +
 		"seconds of a quorum queue are not safe against a kill of its node.\n\n" +
-		"A destroy, a replacement, and a change of the key or of `delivery_exchange` remove a binding. Before that, no " +
-		"message may wait in the cascades and ladders that end in the delivery exchange: see `drain_timeout` and " +
+		"A destroy, a replacement, and a change of the key or of `delivery_exchange` remove a binding. Before that, " +
+		"no message may wait in the cascades and ladders that end in the delivery exchange: see `drain_timeout` and " +
 		"`force_destroy`. The provider does not wait if another binding takes all of these messages to the same " +
 		"queue or exchange. The plan shows the number of waiting messages, and the effect of the apply. Later " +
 		"messages for the address become unroutable. To move publishers, add a destination for the new address. " +
