@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -110,35 +108,6 @@ type OwnerError struct {
 
 func (e *OwnerError) Error() string { return "another resource owns it" }
 
-// BoundError is for bindings of others that came and went while a rebuild waited for empty queues.
-type BoundError struct{ Made, Removed []topology.Binding }
-
-// NewBoundError is that of a look at bindings, nil if they are the same as before.
-func NewBoundError(s plan.VerifyBound, there topology.Bindings) error {
-	made, removed := s.Changed(there)
-	if len(made)+len(removed) == 0 {
-		return nil
-	}
-	return &BoundError{made, removed}
-}
-
-func (e *BoundError) Error() string {
-	var changes []string
-	for _, b := range e.Made {
-		changes = append(changes, "made from "+b.Plain().Describe())
-	}
-	for _, b := range e.Removed {
-		changes = append(changes, "removed from "+b.Plain().Describe())
-	}
-	return "bindings have changed while queues ran empty: " + strings.Join(changes, ", ")
-}
-
-// Summary is the error in a few words.
-func (e *BoundError) Summary() string { return "Bindings have changed meanwhile" }
-
-// Detail is the error with all that is known.
-func (e *BoundError) Detail() string { return rabbit.Sentence(e.Error()) }
-
 // ReachedError is for objects to be adopted that messages reach from the entry of another owner, as well.
 type ReachedError struct {
 	Entry   string
@@ -176,8 +145,7 @@ func (f failure) Unwrap() error { return f.Err }
 // NotCreatedError is for a create that has begun and failed.
 type NotCreatedError struct {
 	failure
-	// Others are the objects that somebody else has declared meanwhile, in words, and OthersErr is why they are not
-	// known.
+	// Others are the objects that somebody else has declared meanwhile, in words. OthersErr is why they are unknown.
 	Others    []string
 	OthersErr error
 	// Left is what could not be taken back, nil if all is gone, and Undo is why.

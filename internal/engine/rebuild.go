@@ -49,29 +49,24 @@ func (o *topologyChange) rebuild(ctx context.Context) (Result, error) {
 
 // readBound adds the bindings of others to objects that are to be torn down.
 func (o *topologyChange) readBound(ctx context.Context, found *rabbit.State) error {
-	before := o.before.wanted
-	delivery := plan.RebuildsDelivery(before, o.after.wanted, found.Topology)
-	bound, err := readBound(ctx, o.after.vhost, found.Part(before), delivery)
+	delivery := plan.RebuildsDelivery(o.before.wanted, o.after.wanted, found.Topology)
+	bound, err := readBound(ctx, o.after.vhost, found.Part(o.before.wanted), delivery)
 	maps.Copy(found.Bindings, bound)
 	return err
 }
 
-// readBound are the bindings that lead to objects of a topology, and with delivery also those to and from its delivery
-// exchange.
+// readBound are the bindings into a topology's objects, and with delivery those to and from its delivery exchange.
 func readBound(ctx context.Context, vhost Reader, of topology.Topology, delivery bool) (topology.Bindings, error) {
-	exchanges := of.Owned(of.Exchanges)
-	var from []topology.Binding
+	exchanges, from := of.Owned(of.Exchanges), []topology.Binding{}
 	if delivery {
-		var err error
-		exchanges = append(exchanges, of.Delivery)
-		if from, err = vhost.BindingsFrom(ctx, of.Delivery); err != nil {
-			return nil, err
-		}
+		exchanges, from = append(exchanges, of.Delivery), []topology.Binding{{Source: of.Delivery}}
 	}
-	bound, err := vhost.Inbound(ctx, exchanges, slices.Collect(maps.Keys(of.Queues)))
-	if err == nil {
-		maps.Copy(bound, topology.NewBindings(from...))
+	bound, err := boundThere(ctx, vhost, from)
+	if err != nil {
+		return nil, err
 	}
+	inbound, err := vhost.Inbound(ctx, exchanges, slices.Collect(maps.Keys(of.Queues)))
+	maps.Copy(bound, inbound)
 	return bound, err
 }
 

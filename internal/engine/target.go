@@ -136,10 +136,10 @@ func (t *target) VerifyAlone(ctx context.Context, s plan.VerifyAlone) error {
 // VerifyBound reads the bindings anew.
 func (t *target) VerifyBound(ctx context.Context, s plan.VerifyBound) error {
 	there, err := readBound(ctx, t.vhost, s.Of, s.Delivery)
-	if err != nil {
-		return err
+	if err == nil {
+		err = s.Compare(there)
 	}
-	return NewBoundError(s, there)
+	return err
 }
 
 // VerifyOwner looks for the marks of others on the entry.

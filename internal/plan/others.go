@@ -2,7 +2,9 @@ package plan
 
 import (
 	"fmt"
+	"strings"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -74,3 +76,36 @@ func CheckMeaning(before, after topology.Topology, there topology.Bindings) erro
 	}
 	return e
 }
+
+// BoundError is for bindings of others that came and went while a rebuild waited for empty queues.
+type BoundError struct{ Made, Removed []topology.Binding }
+
+// Compare fails with a *BoundError, unless the bindings of others that are there are those that the plan knows.
+func (s VerifyBound) Compare(there topology.Bindings) error {
+	counts := func(b topology.Binding) bool {
+		leadsIn := s.Of.Takes(b) && !b.LeadsTo(topology.ToExchange, s.Of.Delivery)
+		return !s.Of.OwnsBinding(b) && (leadsIn || s.Delivery && touches(b, s.Of.Delivery))
+	}
+	e := &BoundError{
+		Made:    there.Where(func(b topology.Binding) bool { return counts(b) && !s.Of.Bindings.Has(b) }),
+		Removed: s.Of.Bindings.Where(func(b topology.Binding) bool { return counts(b) && !there.Has(b) }),
+	}
+	if len(e.Made)+len(e.Removed) == 0 {
+		return nil
+	}
+	return e
+}
+
+func (e *BoundError) Error() string {
+	text := func(what string) func(topology.Binding) string {
+		return func(b topology.Binding) string { return what + " from " + b.Plain().Describe() }
+	}
+	changes := append(plaintext.Texts(e.Made, text("made")), plaintext.Texts(e.Removed, text("removed"))...)
+	return "bindings have changed while queues ran empty: " + strings.Join(changes, ", ")
+}
+
+// Summary is the error in a few words.
+func (e *BoundError) Summary() string { return "Bindings have changed meanwhile" }
+
+// Detail is the error with all that is known.
+func (e *BoundError) Detail() string { return "The " + e.Error() + "." }

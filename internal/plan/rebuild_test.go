@@ -12,7 +12,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan/plantest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -520,7 +519,7 @@ func TestRebuildSeesWhatChangedWhileItWaited(t *testing.T) {
 				}
 				return
 			}
-			if bound, is := errors.AsType[*engine.BoundError](err); !is || len(bound.Made)+len(bound.Removed) != 1 {
+			if bound, is := errors.AsType[*plan.BoundError](err); !is || len(bound.Made)+len(bound.Removed) != 1 {
 				t.Errorf("got %v", err)
 			}
 			plantest.Same(t, b.Snapshot(), want, "afterwards")

@@ -321,17 +321,6 @@ func (s VerifyBound) Do(ctx context.Context, on Target) (bool, error) {
 // Effect is none.
 func (VerifyBound) Effect() Effect { return Effect{} }
 
-// Changed are the bindings of others that have been made and removed, by those that are there.
-func (s VerifyBound) Changed(there topology.Bindings) (made, removed []topology.Binding) {
-	counts := func(b topology.Binding) bool {
-		leadsIn := s.Of.Takes(b) && !b.LeadsTo(topology.ToExchange, s.Of.Delivery)
-		return !s.Of.OwnsBinding(b) && (leadsIn || s.Delivery && touches(b, s.Of.Delivery))
-	}
-	made = there.Where(func(b topology.Binding) bool { return counts(b) && !s.Of.Bindings.Has(b) })
-	removed = s.Of.Bindings.Where(func(b topology.Binding) bool { return counts(b) && !there.Has(b) })
-	return made, removed
-}
-
 // VerifyEmpty fails if one of the queues holds messages. The order is that in which messages move from queue to queue,
 // so that none is overlooked because it moves meanwhile.
 type VerifyEmpty struct {

@@ -286,7 +286,7 @@ func (b *Broker) VerifyAlone(_ context.Context, s plan.VerifyAlone) error {
 
 // VerifyBound looks at the bindings of others.
 func (b *Broker) VerifyBound(_ context.Context, s plan.VerifyBound) error {
-	return engine.NewBoundError(s, b.Bindings)
+	return s.Compare(b.Bindings)
 }
 
 // VerifyEmpty looks for messages, and lets delay queues run empty if there is time for that.

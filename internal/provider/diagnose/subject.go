@@ -321,7 +321,7 @@ func (s Subject) notRemoved(verb string, err *engine.NotRemovedError) diag.Diagn
 	var notEmpty *drain.NotEmptyError
 	var undo *engine.UndoError
 	var left *engine.LeftError
-	var bound *engine.BoundError
+	var bound *plan.BoundError
 	if verb == "update" && !err.Of.IsWhole() {
 		verb = "change"
 	}
