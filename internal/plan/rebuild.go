@@ -18,6 +18,7 @@ import (
 //
 // Actual holds the existing objects of both topologies (see Union). Besides what Repair wants, it holds the bindings of
 // others that lead to objects of the topology before. It also holds those of a delivery exchange that RebuildsDelivery.
+// If the plan waits, it looks at these again then, and fails if they have changed: they would be lost, or made anew.
 //
 // If a step fails, the plan removes its new objects, while they are empty, and restores the topology before. Once the
 // new entry is open nothing is undone. What can be bound of others' exchanges to the entry is bound then.
